@@ -25,7 +25,7 @@ use crate::{
         write_deadline::WriteDeadline,
     },
     probes::{end_to_end, sole_entry},
-    rabbitmq::queues::monitor::Monitor,
+    rabbitmq::{broker, queues::monitor::Monitor},
     reconcile::{context::Context, controller},
     server::{health::Health, http, metrics::Metrics},
     telemetry::{self, TelemetryError, span::Tracer},
@@ -148,14 +148,14 @@ impl Leader {
         let context = self.context();
         let monitor = Monitor {
             queues: context.queues.clone(),
-            transport: transport::http(),
+            transport: transport::http(broker::MAX_ANSWER),
             metrics: self.metrics.clone(),
             write_deadline: self.write_deadline.clone(),
             tracer: self.tracer.clone(),
         };
         let stores = store_monitor::Monitor {
             backends: context.backends.clone(),
-            transport: transport::http_up_to(store_monitor::MAX_ANSWER),
+            transport: transport::http(store_monitor::MAX_ANSWER),
         };
         let sole_entry = sole_entry::run(
             context.sole_entry.clone(),

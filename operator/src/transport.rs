@@ -10,7 +10,6 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
 };
 use kube::{Config, client::ClientBuilder};
-use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::{BoxError, service_fn, util::BoxCloneSyncService};
 
@@ -19,16 +18,8 @@ pub type Transport = BoxCloneSyncService<Request<Full<Bytes>>, Response<Bytes>, 
 
 /// Time limit of a connection attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-/// Maximum size of a response in bytes: a thousand messages of 64 KiB, escaped, are smaller.
-const MAX_ANSWER: usize = 256 << 20;
-
-/// Returns a transport to `http://` addresses.
-pub fn http() -> Transport {
-    http_up_to(MAX_ANSWER)
-}
-
 /// Returns a transport to `http://` addresses that fails with a longer response than this number of bytes.
-pub fn http_up_to(max_answer: usize) -> Transport {
+pub fn http(max_answer: usize) -> Transport {
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(CONNECT_LIMIT));
     // Requests are few and far apart, so an idle connection could be dead by the next one.
@@ -44,18 +35,9 @@ pub fn http_up_to(max_answer: usize) -> Transport {
     }))
 }
 
-/// Returns a transport that opens a connection with `connect` for each request.
-pub fn over<S, F>(connect: impl Fn() -> F + Clone + Send + Sync + 'static) -> Transport
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    F: Future<Output = Result<S, BoxError>> + Send + 'static,
-{
-    over_up_to(MAX_ANSWER, connect)
-}
-
 /// Returns a transport that opens a connection with `connect` for each request, and fails with a longer response than this
 /// number of bytes.
-pub fn over_up_to<S, F>(
+pub fn over<S, F>(
     max_answer: usize,
     connect: impl Fn() -> F + Clone + Send + Sync + 'static,
 ) -> Transport
@@ -82,24 +64,12 @@ where
     }))
 }
 
-/// Returns a transport to an `https://` address. The server's certificate must be signed by one of `authorities` (DER),
-/// or, if there are none, by one that the machine trusts.
+/// Returns a transport to an `https://` address, whose certificate must be signed by an authority that the machine trusts.
+/// It fails with a longer response than this number of bytes.
 ///
 /// # Errors
-/// The machine has no trusted certificates, or an authority or the address cannot be used.
-pub fn https(address: Uri, authorities: Option<Vec<Vec<u8>>>) -> Result<Transport, kube::Error> {
-    https_up_to(MAX_ANSWER, address, authorities)
-}
-
-/// Returns such a transport that fails with a longer response than this number of bytes.
-///
-/// # Errors
-/// The machine has no trusted certificates, or an authority or the address cannot be used.
-pub fn https_up_to(
-    max_answer: usize,
-    address: Uri,
-    authorities: Option<Vec<Vec<u8>>>,
-) -> Result<Transport, kube::Error> {
+/// The machine has no trusted certificates, or the address cannot be used.
+pub fn https(max_answer: usize, address: Uri) -> Result<Transport, kube::Error> {
     // Each request has its own path.
     let mut server = address.into_parts();
     server.path_and_query = Some(PathAndQuery::from_static("/"));
@@ -108,7 +78,6 @@ pub fn https_up_to(
             .map_err(http::Error::from)
             .map_err(kube::Error::HttpError)?,
     );
-    config.root_cert = authorities;
     config.connect_timeout = Some(CONNECT_LIMIT);
     config.default_retry = false;
     let client = ClientBuilder::try_from(config)?.build();
@@ -127,15 +96,6 @@ pub fn https_up_to(
             }
         },
     )))
-}
-
-/// Returns the certificates (DER) of a text; `None` if it has none, or a malformed one.
-pub fn certificates(pem: &str) -> Option<Vec<Vec<u8>>> {
-    let certificates = CertificateDer::pem_slice_iter(pem.as_bytes());
-    let certificates: Result<Vec<_>, _> = certificates
-        .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
-        .collect();
-    certificates.ok().filter(|found| !found.is_empty())
 }
 
 /// Returns an error with the messages of all its causes. The HTTP client's own message names only the step that
@@ -202,22 +162,13 @@ mod tests {
         transport.oneshot(request).await.unwrap()
     }
 
-    #[test]
-    fn authorities_are_certificates_and_nothing_else() {
-        let certificate = "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n";
-        let two = certificates(&certificate.repeat(2)).unwrap();
-        assert_eq!(two, [[0, 1, 2], [0, 1, 2]]);
-        let key = certificate.replace("CERTIFICATE", "PRIVATE KEY");
-        for text in ["", "no certificate", &key, &certificate[..30]] {
-            assert_eq!(certificates(text), None, "{text}");
-        }
-    }
-
     #[tokio::test]
     async fn both_ways_send_the_same_request_and_keep_an_encoded_slash() {
         let address = server().await;
-        let forwarded = over(move || async move { Ok(TcpStream::connect(address).await?) });
-        for transport in [http(), forwarded] {
+        let forwarded = over(4096, move || async move {
+            Ok(TcpStream::connect(address).await?)
+        });
+        for transport in [http(4096), forwarded] {
             let answer = ask(transport, &address.to_string()).await;
             assert_eq!(answer.status(), StatusCode::IM_A_TEAPOT);
             let expected = format!("get /api/queues/%2f?columns=name http/1.1|host: {address}");
@@ -233,10 +184,10 @@ mod tests {
             let uri = format!("http://{address}/backends");
             Request::builder().uri(uri).body(Full::default()).unwrap()
         };
-        let whole = http_up_to(4096).oneshot(request()).await.unwrap();
+        let whole = http(4096).oneshot(request()).await.unwrap();
         let length = whole.body().len();
-        assert!(http_up_to(length).oneshot(request()).await.is_ok());
-        assert!(http_up_to(length - 1).oneshot(request()).await.is_err());
+        assert!(http(length).oneshot(request()).await.is_ok());
+        assert!(http(length - 1).oneshot(request()).await.is_err());
     }
 
     #[tokio::test]
@@ -249,7 +200,7 @@ mod tests {
             .uri(format!("http://{address}/api/overview"))
             .body(Full::default())
             .unwrap();
-        let error = http().oneshot(request).await.unwrap_err().to_string();
+        let error = http(4096).oneshot(request).await.unwrap_err().to_string();
         assert!(error.to_lowercase().contains("refused"), "{error}");
     }
 }

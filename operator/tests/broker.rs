@@ -16,21 +16,22 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use lapin::{
     BasicProperties, Channel, Connection, ExchangeKind,
+    message::Delivery,
     options::{
-        BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicPublishOptions,
-        ConfirmSelectOptions, ExchangeDeclareOptions, QueueDeclareOptions,
+        BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicGetOptions,
+        BasicNackOptions, BasicPublishOptions, BasicRejectOptions, ConfirmSelectOptions,
+        ExchangeDeclareOptions, QueueDeclareOptions, QueuePurgeOptions,
     },
     types::FieldTable,
 };
 use serde_json::json;
 use shortener_common::{
     backends::Fault,
-    queue::{self, topology},
+    queue::{self, dead_letter::DeadLetter, topology},
     tls::ClientTls,
 };
 use shortener_operator::{
-    cli::dlq::letters::{self, Choice, Operation},
-    rabbitmq::broker::{Broker, BrokerError, Login, counters, message::Message},
+    rabbitmq::broker::{Broker, BrokerError, Login, MAX_ANSWER, counters},
     transport,
 };
 use shortener_operator_core::model::topology::{
@@ -39,6 +40,8 @@ use shortener_operator_core::model::topology::{
 use shortener_testing::servers;
 use tower::ServiceExt;
 
+/// Name of the programs' connection.
+const CLIENT: &str = "test";
 /// Passwords of the programs and of the operator.
 const FIRST: [&str; 2] = ["first", "first of the operator"];
 /// The passwords after a rotation of both.
@@ -67,7 +70,7 @@ fn limits(deliveries: i32) -> QueueLimits {
 
 fn broker(user: &User<'_>) -> Broker {
     let limit = Duration::from_secs(30);
-    Broker::new(transport::http(), &api(), Login::of(user), limit)
+    Broker::new(transport::http(MAX_ANSWER), &api(), Login::of(user), limit)
 }
 
 /// Returns the clients of the programs' user and of the operator's.
@@ -111,7 +114,7 @@ async fn send_as(
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body)))
         .unwrap();
-    let answer = transport::http().oneshot(request).await.unwrap();
+    let answer = transport::http(MAX_ANSWER).oneshot(request).await.unwrap();
     answer.status()
 }
 
@@ -130,27 +133,46 @@ fn users([programs, operator]: [&'static str; 2]) -> Users<'static> {
     }
 }
 
-fn job(id: &str) -> Message {
-    serde_json::from_value(json!({
-        "properties": {
-            "message_id": id, "content_type": "application/json", "delivery_mode": 2,
-            "headers": {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
-        },
-        "payload": format!("{{\"task\":\"resize\",\"id\":\"{id}\"}}"), "payload_encoding": "string",
-    }))
-    .unwrap()
+/// Returns the identifier of a job.
+fn id(number: u8) -> String {
+    format!("01920000-0000-7000-8000-0000000000{number:02x}")
 }
 
-fn ids(messages: &[Message]) -> Vec<&str> {
-    let mut ids: Vec<&str> = messages.iter().filter_map(Message::id).collect();
+/// Receives every message of a queue; they stay at its head.
+async fn look(channel: &Channel, queue: &str) -> Vec<Delivery> {
+    let mut messages = Vec::new();
+    while let Some(message) = get(channel, queue).await {
+        messages.push(message);
+    }
+    let back = BasicNackOptions {
+        multiple: true,
+        requeue: true,
+    };
+    channel.basic_nack(0, back).await.unwrap();
+    messages
+}
+
+async fn get(channel: &Channel, queue: &str) -> Option<Delivery> {
+    let message = channel.basic_get(queue.into(), BasicGetOptions::default());
+    message.await.unwrap().map(|message| message.delivery)
+}
+
+fn ids(messages: &[Delivery]) -> Vec<String> {
+    let id = |message: &Delivery| {
+        let id = message.properties.message_id().as_ref()?;
+        Some(id.as_str().to_owned())
+    };
+    let mut ids: Vec<String> = messages.iter().filter_map(id).collect();
     ids.sort_unstable();
     ids
 }
 
 /// Makes a job fail until the broker dead-letters it. Returns the number of its deliveries.
-async fn fail(broker: &Broker) -> usize {
+async fn fail(channel: &Channel) -> usize {
     let mut deliveries = 0;
-    while !broker.peek(JOBS, 1).await.unwrap().is_empty() {
+    while let Some(job) = get(channel, JOBS).await {
+        let again = BasicRejectOptions { requeue: true };
+        job.reject(again).await.unwrap();
         deliveries += 1;
     }
     deliveries
@@ -172,13 +194,20 @@ async fn a_real_broker_takes_definitions_limits_and_dead_letters_as_the_operator
 
     rotation_replaces_the_passwords().await;
     let [programs, operator] = brokers(SECOND);
-    the_programs_do_their_work_and_administrate_nothing(&programs).await;
-    the_operator_watches_and_touches_no_message(&operator, &programs).await;
+    let connection = connect(&users(SECOND).programs).await;
+    topology::declare(&connection).await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    let confirms = channel.confirm_select(ConfirmSelectOptions::default());
+    confirms.await.unwrap();
+    the_programs_do_their_work_and_administrate_nothing(&programs, &channel).await;
+    only_what_is_theirs(&connection).await;
+    the_operator_watches_and_touches_no_message(&operator, &channel).await;
+    a_client_is_busy_until_it_acknowledges_its_message(&operator, &channel).await;
     limits_change_without_a_restart(&operator).await;
-    a_job_that_fails_is_delivered_as_often_as_the_limit_says(&programs).await;
-    looking_often_changes_nothing(&programs).await;
-    replay_and_drop_touch_only_what_was_named(&programs).await;
-    a_full_dead_letter_queue_drops_the_oldest_and_counts_them(&programs, &operator).await;
+    a_job_that_fails_is_delivered_as_often_as_the_limit_says(&channel).await;
+    looking_often_changes_nothing(&channel).await;
+    a_full_dead_letter_queue_drops_the_oldest_and_counts_them(&channel, &operator).await;
+    connection.close(200, "done".into()).await.unwrap();
 }
 
 fn is_denied<T>(answer: Result<T, BrokerError>) -> bool {
@@ -205,46 +234,37 @@ async fn connect(user: &User<'_>) -> Connection {
         uri,
         tls: ClientTls::default(),
     };
-    queue::connect(&broker, "test").await.unwrap()
+    queue::connect(&broker, CLIENT).await.unwrap()
 }
 
 /// Sends a message to a queue and waits until the broker has confirmed it.
-async fn send(channel: &Channel, queue: &str) {
+async fn send(channel: &Channel, queue: &str, number: u8, body: &[u8]) {
     let options = BasicPublishOptions {
         mandatory: true,
         ..BasicPublishOptions::default()
     };
-    let message = BasicProperties::default();
-    let confirm = channel.basic_publish("".into(), queue.into(), options, b"{}", message);
+    let message = BasicProperties::default().with_message_id(id(number).into());
+    let confirm = channel.basic_publish("".into(), queue.into(), options, body, message);
     let confirmation = confirm.await.unwrap().await.unwrap();
     assert!(confirmation.is_ack(), "{confirmation:?}");
 }
 
-/// Declares the topology, publishes a job, consumes it, and takes a dead letter, as the programs do.
-async fn the_programs_do_their_work_and_administrate_nothing(programs: &Broker) {
-    let connection = connect(&users(SECOND).programs).await;
-    topology::declare(&connection).await.unwrap();
-    let channel = connection.create_channel().await.unwrap();
-    let confirms = channel.confirm_select(ConfirmSelectOptions::default());
-    confirms.await.unwrap();
-    send(&channel, JOBS).await;
+/// Publishes a job, consumes it, and takes a dead letter, as the programs do.
+async fn the_programs_do_their_work_and_administrate_nothing(programs: &Broker, channel: &Channel) {
+    send(channel, JOBS, 0, b"{}").await;
     let options = BasicConsumeOptions::default();
     let jobs = channel.basic_consume(JOBS.into(), "worker".into(), options, FieldTable::default());
     let mut jobs = jobs.await.unwrap();
     let job = jobs.next().await.unwrap().unwrap();
-    let taken = channel.basic_ack(job.delivery_tag, BasicAckOptions::default());
-    taken.await.unwrap();
-    send(&channel, DEAD_LETTERS).await;
-    let letter = channel.basic_get(DEAD_LETTERS.into(), BasicGetOptions::default());
-    let letter = letter.await.unwrap().unwrap().delivery;
-    let taken = channel.basic_ack(letter.delivery_tag, BasicAckOptions::default());
-    taken.await.unwrap();
-
-    only_what_is_theirs(&connection).await;
+    job.ack(BasicAckOptions::default()).await.unwrap();
+    let stopped = channel.basic_cancel("worker".into(), BasicCancelOptions::default());
+    stopped.await.unwrap();
+    send(channel, DEAD_LETTERS, 0, b"{}").await;
+    let letter = get(channel, DEAD_LETTERS).await.unwrap();
+    letter.ack(BasicAckOptions::default()).await.unwrap();
     is_no_administrator(&users(SECOND).programs).await;
     let [policy, _] = policies(limits(1));
     assert!(is_denied(programs.set_policy(&policy).await));
-    connection.close(200, "done".into()).await.unwrap();
 }
 
 /// An error ends its channel, so each attempt has one of its own.
@@ -275,24 +295,31 @@ async fn only_what_is_theirs(connection: &Connection) {
     as_administrator(Method::DELETE, "queues/%2F/foreign", String::new()).await;
 }
 
-async fn the_operator_watches_and_touches_no_message(operator: &Broker, programs: &Broker) {
-    is_no_administrator(&users(SECOND).operator).await;
-    programs.publish(JOBS, &job("m0")).await.unwrap();
+async fn the_operator_watches_and_touches_no_message(operator: &Broker, channel: &Channel) {
+    let user = users(SECOND).operator;
+    is_no_administrator(&user).await;
+    send(channel, JOBS, 0, b"{}").await;
     // A broker collects the figures of a queue every few seconds.
     while operator.depths().await.unwrap().jobs.is_none() {}
-    for refused in [
-        operator.publish(JOBS, &job("m1")).await,
-        operator.peek(JOBS, 1).await.map(drop),
-        operator.take(JOBS, 1).await.map(drop),
-        operator.purge(JOBS).await,
+    let Login { username, password } = Login::of(&user);
+    let message = json!({"properties": {}, "routing_key": JOBS, "payload": "{}", "payload_encoding": "string"});
+    let taken = json!({"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"});
+    for (method, path, body) in [
+        (Method::POST, "exchanges/%2F/amq.default/publish", message),
+        (Method::POST, "queues/%2F/jobs/get", taken),
+        (Method::DELETE, "queues/%2F/jobs/contents", json!({})),
     ] {
-        let error = refused.unwrap_err();
-        assert!(
-            matches!(error, BrokerError::Denied | BrokerError::Refused { .. }),
-            "{error}"
-        );
+        let status = send_as(&username, &password, method, path, body.to_string()).await;
+        assert!(status.is_client_error(), "{path}: {status}");
     }
-    assert_eq!(ids(&programs.take(JOBS, 10).await.unwrap()), ["m0"]);
+    assert_eq!(ids(&look(channel, JOBS).await), [id(0)]);
+}
+
+async fn a_client_is_busy_until_it_acknowledges_its_message(operator: &Broker, channel: &Channel) {
+    let job = get(channel, JOBS).await.unwrap();
+    while !operator.busy_clients().await.unwrap().contains(CLIENT) {}
+    job.ack(BasicAckOptions::default()).await.unwrap();
+    while operator.busy_clients().await.unwrap().contains(CLIENT) {}
 }
 
 async fn limits_change_without_a_restart(operator: &Broker) {
@@ -308,77 +335,44 @@ async fn limits_change_without_a_restart(operator: &Broker) {
     );
 }
 
-async fn a_job_that_fails_is_delivered_as_often_as_the_limit_says(broker: &Broker) {
-    for id in ["m1", "m2", "m3"] {
-        broker.publish(JOBS, &job(id)).await.unwrap();
-        assert_eq!(fail(broker).await, 3);
+async fn a_job_that_fails_is_delivered_as_often_as_the_limit_says(channel: &Channel) {
+    for number in 1..=3 {
+        send(channel, JOBS, number, b"{}").await;
+        assert_eq!(fail(channel).await, 3);
     }
 }
 
 /// Reads the dead letters often. RabbitMQ 4.0 or later deletes a message after 20 reads if no limit is set.
-async fn looking_often_changes_nothing(broker: &Broker) {
+async fn looking_often_changes_nothing(channel: &Channel) {
     // Dead-lettering is asynchronous: it may follow some time after the last delivery.
     let mut letters = Vec::new();
     while letters.len() < 3 {
-        letters = letters::first(broker, 10).await.unwrap();
+        letters = look(channel, DEAD_LETTERS).await;
     }
     for _ in 0..30 {
-        letters = letters::first(broker, 10).await.unwrap();
-        assert_eq!(ids(&letters), ["m1", "m2", "m3"]);
+        letters = look(channel, DEAD_LETTERS).await;
+        assert_eq!(ids(&letters), [1, 2, 3].map(id));
     }
-    assert!(
-        letters
-            .iter()
-            .all(|letter| letter.reason() == Some("delivery_limit") && letter.died_at().is_some())
-    );
-    assert_eq!(letters[0].task().as_deref(), Some("resize"));
-}
-
-async fn replay_and_drop_touch_only_what_was_named(broker: &Broker) {
-    let chosen = |id: &str| Choice::Ids([id.to_owned()].into());
-    let swept = letters::sweep(broker, chosen("m2"), Operation::Replay)
-        .await
-        .unwrap();
-    assert_eq!((swept.done, swept.missing.len()), (1, 0));
-    let jobs = broker.take(JOBS, 10).await.unwrap();
-    assert_eq!(
-        (ids(&jobs), &jobs[0].payload),
-        (vec!["m2"], &job("m2").payload)
-    );
-    let headers = &jobs[0].properties.0["headers"];
-    assert_eq!(
-        headers["traceparent"],
-        job("m2").properties.0["headers"]["traceparent"]
-    );
-    assert!(headers.get("x-death").is_none(), "{headers}");
-
-    let swept = letters::sweep(broker, chosen("m1"), Operation::Drop)
-        .await
-        .unwrap();
-    assert_eq!(swept.done, 1);
-    let left = broker.peek(DEAD_LETTERS, 10).await.unwrap();
-    assert_eq!(ids(&left), ["m3"]);
-    assert_eq!(
-        left[0].reason(),
-        Some("delivery_limit"),
-        "its reason is kept"
-    );
-    assert_eq!(broker.peek(JOBS, 10).await.unwrap(), []);
+    for letter in letters {
+        let letter = DeadLetter::read(&letter.properties, &letter.data);
+        assert_eq!(letter.reason.as_deref(), Some("delivery_limit"));
+        assert!(letter.died_at.is_some());
+    }
 }
 
 async fn dropped() -> u64 {
     let [_, metrics] = addresses();
     let limit = Duration::from_secs(30);
-    let dropped = counters::dropped(&transport::http(), &metrics, limit).await;
+    let dropped = counters::dropped(&transport::http(MAX_ANSWER), &metrics, limit).await;
     dropped.unwrap().unwrap()
 }
 
 /// Bounds the queue by number, then by size.
 async fn a_full_dead_letter_queue_drops_the_oldest_and_counts_them(
-    broker: &Broker,
+    channel: &Channel,
     operator: &Broker,
 ) {
-    broker.purge(DEAD_LETTERS).await.unwrap();
+    empty(channel).await;
     let before = dropped().await;
     let tight = QueueLimits {
         dead_letters: 3,
@@ -389,27 +383,13 @@ async fn a_full_dead_letter_queue_drops_the_oldest_and_counts_them(
     // A policy takes effect asynchronously, so letters are added until it has.
     let mut count = 0;
     while dropped().await == before {
-        broker
-            .publish(DEAD_LETTERS, &job(&format!("d{count}")))
-            .await
-            .unwrap();
+        send(channel, DEAD_LETTERS, 0, b"{}").await;
         count += 1;
     }
-    broker.publish(DEAD_LETTERS, &job("next")).await.unwrap();
-    let left = broker.peek(DEAD_LETTERS, 10).await.unwrap();
-    assert_eq!(left.len(), 3);
-    assert_eq!(left[2].id(), Some("next"), "the newest stay");
+    send(channel, DEAD_LETTERS, 1, b"{}").await;
+    let left = look(channel, DEAD_LETTERS).await;
+    assert_eq!(ids(&left), [0, 0, 1].map(id), "the newest stay");
     assert_eq!(dropped().await - before, count + 1 - 3);
-
-    let named = left[1].id().unwrap().to_owned();
-    let choice = Choice::Ids([named.clone()].into());
-    let swept = letters::sweep(broker, choice, Operation::Drop)
-        .await
-        .unwrap();
-    assert_eq!(swept.done, 1);
-    let left = broker.peek(DEAD_LETTERS, 10).await.unwrap();
-    assert_eq!(left.len(), 2, "{left:?}");
-    assert!(!ids(&left).contains(&named.as_str()), "{left:?}");
 
     let small = QueueLimits {
         dead_letter_bytes: 1 << 20,
@@ -418,13 +398,17 @@ async fn a_full_dead_letter_queue_drops_the_oldest_and_counts_them(
     let [_, policy] = policies(small);
     operator.set_policy(&policy).await.unwrap();
     let before = dropped().await;
-    let mut large = job("large");
-    large.payload = format!("\"{}\"", "x".repeat(60_000));
+    let large = vec![b'x'; 60_000];
     while dropped().await == before {
-        broker.publish(DEAD_LETTERS, &large).await.unwrap();
+        send(channel, DEAD_LETTERS, 2, &large).await;
     }
-    let left = broker.peek(DEAD_LETTERS, 1000).await.unwrap();
-    let bytes: usize = left.iter().map(|letter| letter.payload.len()).sum();
+    let left = look(channel, DEAD_LETTERS).await;
+    let bytes: usize = left.iter().map(|letter| letter.data.len()).sum();
     assert!(bytes <= 1 << 20, "{bytes}");
-    broker.purge(DEAD_LETTERS).await.unwrap();
+    empty(channel).await;
+}
+
+async fn empty(channel: &Channel) {
+    let purged = channel.queue_purge(DEAD_LETTERS.into(), QueuePurgeOptions::default());
+    purged.await.unwrap();
 }

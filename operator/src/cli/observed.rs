@@ -1,7 +1,7 @@
 //! A stack and its objects as JSON, as the API server tells them. JSON instead of types, so that a resource of another
 //! release, or one that does not parse, is shown as well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::{
     apps::v1::ReplicaSet,
@@ -48,12 +48,7 @@ pub async fn find(
     namespace: Option<&str>,
     name: Option<&str>,
 ) -> Result<Vec<Value>, FindError> {
-    let kind = ApiResource::erase::<ShortenerStack>(&());
-    let mut reader = Reader::new(client.clone());
-    let stacks = reader.list(&kind, namespace, "").await;
-    if let Some(line) = reader.unread.pop() {
-        return Err(FindError::Unread(line));
-    }
+    let stacks = list::<ShortenerStack>(client, namespace, "").await?;
     let wanted = |stack: &Value| name.is_none_or(|name| stack["metadata"]["name"] == name);
     let found: Vec<Value> = stacks.into_iter().filter(wanted).collect();
     if found.is_empty() {
@@ -66,16 +61,40 @@ pub async fn find(
     Ok(found)
 }
 
+/// Lists the objects of a kind, in every namespace if none is given.
+///
+/// # Errors
+/// The API server refused the read or did not answer.
+pub async fn list<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    namespace: Option<&str>,
+    selector: &str,
+) -> Result<Vec<Value>, FindError> {
+    let mut reader = Reader::new(client.clone());
+    let objects = reader
+        .list(&ApiResource::erase::<K>(&()), namespace, selector)
+        .await;
+    match reader.unread.pop() {
+        Some(line) => Err(FindError::Unread(line)),
+        None => Ok(objects),
+    }
+}
+
+/// Returns the selector of the objects that have these labels.
+pub fn selector(labels: BTreeMap<String, String>) -> String {
+    let labels = labels.into_iter();
+    let labels: Vec<String> = labels
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    labels.join(",")
+}
+
 /// Reads the objects of a stack and the Events about them.
 pub async fn observe(client: &Client, stack: Value) -> ObservedStack {
     let mut reader = Reader::new(client.clone());
     let name = text(&stack["metadata"]["name"]);
     let namespace = Some(text(&stack["metadata"]["namespace"]));
-    let labels = stack_labels(name).into_iter();
-    let labels: Vec<String> = labels
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    let selector = labels.join(",");
+    let selector = selector(stack_labels(name));
     let secrets = ApiResource::erase::<Secret>(&());
     let mut all: Vec<ApiResource> = kinds().into_iter().map(|kind| kind.resource).collect();
     all.extend([

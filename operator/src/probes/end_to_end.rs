@@ -263,9 +263,9 @@ async fn reach(address: Uri) -> Result<Transport, BoxError> {
     };
     let peer = peer.ok_or("the address is one of the operator's own machine or node")?;
     if secure {
-        return Ok(transport::https_up_to(MAX_ANSWER, address, None)?);
+        return Ok(transport::https(MAX_ANSWER, address)?);
     }
-    Ok(transport::over_up_to(MAX_ANSWER, move || connect(peer)))
+    Ok(transport::over(MAX_ANSWER, move || connect(peer)))
 }
 
 async fn connect(peer: SocketAddr) -> Result<TcpStream, BoxError> {

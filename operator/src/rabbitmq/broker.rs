@@ -1,4 +1,4 @@
-//! Client for RabbitMQ's management API, as far as the operator and `operator dlq` use it.
+//! Client for RabbitMQ's management API, as far as the operator uses it.
 //!
 //! Each method sends one request and does not retry; the retries are up to the caller.
 
@@ -6,7 +6,6 @@ mod clients;
 pub mod counters;
 mod error;
 mod login;
-pub mod message;
 
 use std::{borrow::Cow, time::Duration};
 
@@ -14,7 +13,7 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::Value;
 use shortener_operator_core::model::{
     queue_state::{Depth, Depths},
     topology::{DEAD_LETTERS, JOBS, Policy},
@@ -25,7 +24,11 @@ use tower::ServiceExt;
 use crate::{telemetry, transport::Transport};
 pub use error::BrokerError;
 pub use login::Login;
-use message::Message;
+
+/// Maximum size of a response in bytes: lists with a line for each client and queue, whoever made them, are smaller.
+pub const MAX_ANSWER: usize = 16 << 20;
+/// The default virtual host, percent-encoded.
+const VHOST: &str = "%2F";
 
 #[derive(Deserialize)]
 struct QueueRow {
@@ -51,19 +54,12 @@ struct ErrorBody {
     reason: Value,
 }
 
-#[derive(Deserialize)]
-struct Routed {
-    routed: bool,
-}
-
 /// A client for a broker's management API.
 #[derive(Clone, Debug)]
 pub struct Broker {
     transport: Transport,
     /// Base URL without a trailing slash.
     base: String,
-    /// Virtual host, percent-encoded.
-    vhost: String,
     login: Login,
     limit: Duration,
 }
@@ -74,17 +70,9 @@ impl Broker {
         Self {
             transport,
             base: base.trim_end_matches('/').to_owned(),
-            vhost: "%2F".to_owned(),
             login,
             limit,
         }
-    }
-
-    /// Selects a virtual host, percent-encoded, instead of the default one.
-    #[must_use]
-    pub fn in_vhost(mut self, encoded: &str) -> Self {
-        encoded.clone_into(&mut self.vhost);
-        self
     }
 
     /// Returns the depths of the stack's queues.
@@ -93,8 +81,7 @@ impl Broker {
     /// [`BrokerError`]
     pub async fn depths(&self) -> Result<Depths, BrokerError> {
         let path = format!(
-            "queues/{}?columns=name,messages_ready,messages_unacknowledged,message_bytes",
-            self.vhost
+            "queues/{VHOST}?columns=name,messages_ready,messages_unacknowledged,message_bytes"
         );
         let rows: Vec<QueueRow> = self.ask(Method::GET, &path, None).await?;
         let row = |name: &str| rows.iter().find(|row| row.name == name);
@@ -130,8 +117,8 @@ impl Broker {
     /// # Errors
     /// [`BrokerError`]
     pub async fn policies(&self) -> Result<Vec<Policy>, BrokerError> {
-        let path = format!("policies/{}", self.vhost);
-        self.ask(Method::GET, &path, None).await
+        self.ask(Method::GET, &format!("policies/{VHOST}"), None)
+            .await
     }
 
     /// Sets a policy; it takes effect at once.
@@ -139,65 +126,9 @@ impl Broker {
     /// # Errors
     /// [`BrokerError`]
     pub async fn set_policy(&self, policy: &Policy) -> Result<(), BrokerError> {
-        let path = format!("policies/{}/{}", self.vhost, policy.name);
+        let path = format!("policies/{VHOST}/{}", policy.name);
         let body = serde_json::to_value(policy)?;
         self.send(Method::PUT, &path, Some(body)).await?;
-        Ok(())
-    }
-
-    /// Returns the first messages of a queue. They stay in it, at its head.
-    ///
-    /// # Errors
-    /// [`BrokerError`]
-    pub async fn peek(&self, queue: &str, count: usize) -> Result<Vec<Message>, BrokerError> {
-        self.get(queue, count, "reject_requeue_true").await
-    }
-
-    /// Removes the first messages from a queue permanently and returns them.
-    ///
-    /// # Errors
-    /// [`BrokerError`]
-    pub async fn take(&self, queue: &str, count: usize) -> Result<Vec<Message>, BrokerError> {
-        self.get(queue, count, "ack_requeue_false").await
-    }
-
-    async fn get(
-        &self,
-        queue: &str,
-        count: usize,
-        mode: &str,
-    ) -> Result<Vec<Message>, BrokerError> {
-        let path = format!("queues/{}/{queue}/get", self.vhost);
-        let body = json!({"count": count, "ackmode": mode, "encoding": "auto"});
-        self.ask(Method::POST, &path, Some(body)).await
-    }
-
-    /// Appends a message to a queue and waits until the broker has taken responsibility for it.
-    ///
-    /// # Errors
-    /// [`BrokerError`]
-    pub async fn publish(&self, queue: &str, message: &Message) -> Result<(), BrokerError> {
-        let path = format!("exchanges/{}/amq.default/publish", self.vhost);
-        let body = json!({
-            "routing_key": queue,
-            "properties": message.properties,
-            "payload": message.payload,
-            "payload_encoding": message.payload_encoding,
-        });
-        match self.ask(Method::POST, &path, Some(body)).await {
-            Ok(Routed { routed: true }) => Ok(()),
-            Ok(Routed { routed: false }) => Err(BrokerError::NotTaken(queue.to_owned())),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Deletes every message of a queue except those that a client has not acknowledged yet.
-    ///
-    /// # Errors
-    /// [`BrokerError`]
-    pub async fn purge(&self, queue: &str) -> Result<(), BrokerError> {
-        let path = format!("queues/{}/{queue}/contents", self.vhost);
-        self.send(Method::DELETE, &path, None).await?;
         Ok(())
     }
 
@@ -236,7 +167,6 @@ impl Broker {
         match head.status {
             status if status.is_success() => Ok(body),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(BrokerError::Denied),
-            StatusCode::NOT_FOUND => Err(BrokerError::Missing(path.to_owned())),
             status => Err(BrokerError::Refused {
                 status,
                 reason: reason(&body),
@@ -309,22 +239,9 @@ mod tests {
         };
         let error = fake.broker_for(stranger).depths().await.unwrap_err();
         assert!(matches!(error, BrokerError::Denied), "{error}");
-        let error = fake.broker().peek("none", 1).await.unwrap_err();
-        assert!(matches!(error, BrokerError::Missing(_)), "{error}");
         fake.go_away();
         let error = fake.broker().depths().await.unwrap_err();
         assert!(matches!(error, BrokerError::Unreachable(_)), "{error}");
-    }
-
-    #[tokio::test]
-    async fn a_message_that_no_queue_takes_is_an_error() {
-        let fake = FakeBroker::default();
-        let error = fake
-            .broker()
-            .publish("none", &Message::default())
-            .await
-            .unwrap_err();
-        assert!(matches!(error, BrokerError::NotTaken(_)), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! An in-memory management API of a broker, for tests.
 //!
-//! It answers like RabbitMQ 3.10: queues with ready and unacknowledged messages, policies, alarms, and get and
-//! publish over the default exchange. Every change is recorded.
+//! It answers like RabbitMQ 3.10: queues with ready and unacknowledged messages, policies and alarms. Every change is
+//! recorded.
 
 mod answers;
 mod clients;
@@ -17,7 +17,7 @@ use shortener_operator_core::model::queue_state::Depth;
 use tower::{BoxError, service_fn};
 
 use crate::{
-    rabbitmq::broker::{Broker, Login, message::Message},
+    rabbitmq::broker::{Broker, Login},
     transport::Transport,
 };
 use answers::refusal;
@@ -31,13 +31,10 @@ struct State {
     /// Accepted credentials; `None` accepts all.
     login: Option<Login>,
     depths: BTreeMap<String, Option<Depth>>,
-    messages: BTreeMap<String, Vec<Message>>,
     policies: BTreeMap<String, Value>,
-    bounds: BTreeMap<String, usize>,
     dropped: Option<u64>,
     alarm: Option<String>,
     away: bool,
-    full: bool,
     /// Unacknowledged messages of each client, if the broker has statistics of it.
     clients: BTreeMap<String, Option<i64>>,
     changes: Vec<String>,
@@ -51,13 +48,10 @@ impl Default for State {
             depths: queues
                 .map(|name| (name.to_owned(), Some(Depth::default())))
                 .into(),
-            messages: queues.map(|name| (name.to_owned(), Vec::new())).into(),
             policies: BTreeMap::new(),
-            bounds: BTreeMap::new(),
             dropped: Some(0),
             alarm: None,
             away: false,
-            full: false,
             clients: BTreeMap::new(),
             changes: Vec::new(),
         }
@@ -113,11 +107,6 @@ impl FakeBroker {
         }
     }
 
-    /// Bounds a queue, which then drops its oldest messages.
-    pub fn bound(&self, queue: &str, length: usize) {
-        self.state().bounds.insert(queue.to_owned(), length);
-    }
-
     /// Counts messages as dropped by full queues.
     pub fn drops(&self, messages: u64) {
         *self.state().dropped.get_or_insert(0) += messages;
@@ -138,11 +127,6 @@ impl FakeBroker {
         self.state().away = true;
     }
 
-    /// Rejects all messages from now on.
-    pub fn refuse_messages(&self) {
-        self.state().full = true;
-    }
-
     /// Edits a policy as a user would by hand.
     pub fn edit_policy(&self, name: &str, edit: impl FnOnce(&mut Value)) {
         edit(self.state().policies.get_mut(name).unwrap());
@@ -151,30 +135,6 @@ impl FakeBroker {
     /// Returns a setting of a policy.
     pub fn policy(&self, name: &str, setting: &str) -> Value {
         self.state().policies[name]["definition"][setting].clone()
-    }
-
-    /// Puts messages into a queue.
-    pub fn fill(&self, queue: &str, messages: impl IntoIterator<Item = Message>) {
-        let mut state = self.state();
-        state
-            .messages
-            .entry(queue.to_owned())
-            .or_default()
-            .extend(messages);
-    }
-
-    /// Returns the ids of the messages in a queue.
-    pub fn ids(&self, queue: &str) -> Vec<String> {
-        let state = self.state();
-        let messages = state.messages[queue].iter();
-        messages
-            .map(|message| message.id().unwrap_or_default().to_owned())
-            .collect()
-    }
-
-    /// Returns the messages in a queue.
-    pub fn messages(&self, queue: &str) -> Vec<Message> {
-        self.state().messages[queue].clone()
     }
 
     /// Returns methods and paths of the requests that changed something.

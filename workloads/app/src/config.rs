@@ -25,7 +25,7 @@ pub use self::{
     links::LinksArgs,
     purge::ScheduleArgs,
 };
-use crate::cors;
+use crate::{cors, dead_letters::DeadLettersArgs};
 
 /// The memory of the payloads that queries hold at the same time, in bytes: a hundred of the largest ones, with the
 /// answer of the vector store, the values, and the response.
@@ -51,6 +51,8 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Wait for the database, migrate its schema, and exit.
     Migrate(Box<MigrateArgs>),
+    /// Work with dead letters, print the answer as JSON, and exit.
+    DeadLetters(Box<DeadLettersArgs>),
 }
 
 impl Cli {
@@ -241,7 +243,7 @@ mod tests {
         ]);
         match Cli::try_parse_from(with_default_command(all))?.command {
             Command::Serve(args) => Ok(*args),
-            Command::Migrate(_) => panic!("parsed as migrate"),
+            other => panic!("parsed as {other:?}"),
         }
     }
 

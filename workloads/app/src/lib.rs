@@ -8,6 +8,7 @@ pub mod client;
 pub mod code;
 pub mod config;
 pub mod cors;
+pub mod dead_letters;
 pub mod destination;
 pub mod error;
 pub mod indexer;

@@ -1,4 +1,4 @@
-//! The whole program: `app serve` (the default) and `app migrate`.
+//! The whole program: `app serve` (the default), `app migrate` and `app dead-letters`.
 
 use std::process::ExitCode;
 
@@ -13,6 +13,7 @@ use shortener_common::{
 use crate::{
     code::CodeSpace,
     config::{Cli, Command, MigrateArgs, ServeArgs},
+    dead_letters,
     metrics::Metrics,
     run::Server,
     state,
@@ -30,6 +31,7 @@ pub async fn run(more: Vec<Box<dyn Collector>>) -> ExitCode {
         match Cli::from_command_line().command {
             Command::Serve(args) => serve(*args, more).await,
             Command::Migrate(args) => run_migrations(*args).await,
+            Command::DeadLetters(args) => dead_letters::run(*args).await,
         }
     };
     program::run("app", work).await

@@ -157,6 +157,12 @@ impl Publisher {
         self.health.state()
     }
 
+    /// Completes once there is a connection to the broker.
+    pub async fn connected(&self) {
+        // Without the task that connects there is nothing to wait for.
+        let _ = self.state.clone().wait_for(Option::is_some).await;
+    }
+
     /// Publishes one job. On success, the broker has stored the job durably.
     ///
     /// # Errors

@@ -19,9 +19,6 @@ use crate::{
 /// Far above every promised time: a wait this long is a bug and not a busy machine.
 const GENEROUS: Duration = Duration::from_secs(60);
 
-/// Name of the test's own connection.
-pub const CLIENT: &str = "shortener-testing acme-worker-a";
-
 /// A virtual host, empty at first, with the operator's policy.
 pub struct Broker {
     vhost: String,
@@ -44,8 +41,7 @@ impl Broker {
         let created = ask(api, "PUT", &format!("/api/vhosts/{vhost}"), "").await;
         assert_eq!(created.status, 201, "{created:?}");
         let url = format!("{url}/{vhost}");
-        let properties = ConnectionProperties::default().with_connection_name(CLIENT.into());
-        let connection = Connection::connect(&url, properties);
+        let connection = Connection::connect(&url, ConnectionProperties::default());
         let connection = connection.await.unwrap();
         let broker = Self {
             channel: connection.create_channel().await.unwrap(),
@@ -56,16 +52,6 @@ impl Broker {
         };
         broker.policy(json!({})).await;
         broker
-    }
-
-    /// Returns the name of the virtual host.
-    pub fn vhost(&self) -> &str {
-        &self.vhost
-    }
-
-    /// Returns the address of the management API.
-    pub fn management(&self) -> String {
-        format!("http://{}", self.api)
     }
 
     /// Returns `host:port`, for a proxy.
@@ -136,17 +122,6 @@ impl Broker {
             (now == counts).then_some(()).ok_or(format!("{now:?}"))
         })
         .await;
-    }
-
-    pub async fn declare(&self, queue: &str) {
-        let durable = QueueDeclareOptions {
-            durable: true,
-            ..QueueDeclareOptions::default()
-        };
-        let declared = self
-            .channel
-            .queue_declare(queue.into(), durable, FieldTable::default());
-        declared.await.unwrap();
     }
 
     /// Publishes a message to the queue `jobs`.

@@ -6,7 +6,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Broker, BrokerError};
+use super::{Broker, BrokerError, VHOST};
 
 #[derive(Deserialize)]
 struct ChannelRow {
@@ -30,10 +30,10 @@ impl Broker {
     /// [`BrokerError`]
     pub async fn busy_clients(&self) -> Result<BTreeSet<String>, BrokerError> {
         let columns = "connection_details.name,messages_unacknowledged";
-        let path = format!("vhosts/{}/channels?columns={columns}", self.vhost);
+        let path = format!("vhosts/{VHOST}/channels?columns={columns}");
         let channels: Vec<ChannelRow> = self.ask(Method::GET, &path, None).await?;
         let columns = "name,user_provided_name";
-        let path = format!("vhosts/{}/connections?columns={columns}", self.vhost);
+        let path = format!("vhosts/{VHOST}/connections?columns={columns}");
         let connections: Vec<ConnectionRow> = self.ask(Method::GET, &path, None).await?;
         let is_busy = |connection: &ConnectionRow| {
             channels.iter().any(|channel| {

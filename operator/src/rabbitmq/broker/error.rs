@@ -20,14 +20,6 @@ pub enum BrokerError {
          managed broker reads the Secret when its pod starts)"
     )]
     Denied,
-    /// The queue, exchange or policy does not exist.
-    #[error(
-        "the broker's management API has no path /api/{0}: check that the virtual host and the queue exist"
-    )]
-    Missing(String),
-    /// No queue accepted the message.
-    #[error("the broker did not accept the message: queue {0} is missing or full")]
-    NotTaken(String),
     /// The broker answered with any other error status.
     #[error("the broker answered {status}: {reason}")]
     Refused {

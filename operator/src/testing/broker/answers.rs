@@ -8,7 +8,6 @@ use shortener_operator_core::model::queue_state::Depth;
 use tower::BoxError;
 
 use super::State;
-use crate::rabbitmq::broker::message::Message;
 
 /// Status and body of an answer.
 type Answer = (u16, Value);
@@ -45,12 +44,6 @@ impl State {
                 Some(reason) => (503, json!({"status": "failed", "reason": reason})),
                 None => (200, json!({"status": "ok"})),
             },
-            ("POST", ["queues", "%2F", queue, "get"]) => self.get(queue, body),
-            ("DELETE", ["queues", "%2F", queue, "contents"]) => {
-                self.messages.insert((*queue).to_owned(), Vec::new());
-                (204, Value::Null)
-            }
-            ("POST", ["exchanges", "%2F", "amq.default", "publish"]) => self.publish(body),
             _ => refusal(404, "Not Found"),
         }
     }
@@ -73,45 +66,5 @@ impl State {
             None => json!({"name": name}),
         };
         self.depths.iter().map(row).collect()
-    }
-
-    fn get(&mut self, queue: &str, body: &Value) -> Answer {
-        let Some(messages) = self.messages.get_mut(queue) else {
-            return refusal(404, "NOT_FOUND - no queue");
-        };
-        let count = usize::try_from(body["count"].as_u64().unwrap()).unwrap();
-        let (total, count) = (messages.len(), count.min(messages.len()));
-        let taken: Vec<Message> = if body["ackmode"] == "ack_requeue_false" {
-            messages.drain(..count).collect()
-        } else {
-            self.changes.pop();
-            messages[..count].to_vec()
-        };
-        let answer = taken.into_iter().enumerate().map(|(index, message)| {
-            let mut answer = serde_json::to_value(message).unwrap();
-            answer["message_count"] = (total - 1 - index).into();
-            answer
-        });
-        (200, answer.collect())
-    }
-
-    fn publish(&mut self, body: &Value) -> Answer {
-        if self.full {
-            return refusal(
-                400,
-                "rejected Unable to publish message. Check queue limits.",
-            );
-        }
-        let queue = body["routing_key"].as_str().unwrap();
-        let bound = self.bounds.get(queue).copied().unwrap_or(usize::MAX);
-        let routed = match self.messages.get_mut(queue) {
-            Some(messages) => {
-                messages.push(serde_json::from_value(body.clone()).unwrap());
-                messages.drain(..messages.len().saturating_sub(bound));
-                true
-            }
-            None => false,
-        };
-        (200, json!({"routed": routed}))
     }
 }

@@ -64,7 +64,8 @@ pub enum LettersError {
     /// There are too many dead letters before the wanted one.
     #[error("the dead letter was not reached within the time limit")]
     OutOfTime,
-    #[error(transparent)]
+    /// The broker refused something or was lost.
+    #[error("the broker failed: {0}")]
     Broker(#[from] lapin::Error),
     /// A job could not be published.
     #[error(transparent)]
@@ -135,8 +136,8 @@ impl DeadLetters {
         complete.then_some(found).ok_or(LettersError::OutOfTime)
     }
 
-    /// Replays or deletes the chosen dead letters in the name of this client. It should run to its end: an interruption
-    /// may leave a job twice.
+    /// Replays or deletes the chosen dead letters in the name of this client; `None` for someone with access to the pods of
+    /// the app. It should run to its end: an interruption may leave a job twice.
     ///
     /// # Errors
     /// Fails if another request works on them, or if the broker fails. Some may be done then; the log names them.
@@ -144,7 +145,7 @@ impl DeadLetters {
         &self,
         choice: Choice,
         operation: Operation,
-        by: &str,
+        by: Option<&str>,
     ) -> Result<Swept, LettersError> {
         let _turn = self.turn()?;
         let mut session = Session::open(&self.broker, self.limit).await?;
@@ -189,7 +190,7 @@ impl DeadLetters {
         session: &Session,
         letter: Delivery,
         operation: Operation,
-        by: &str,
+        by: Option<&str>,
     ) -> Result<bool, LettersError> {
         let (id, tag) = (job::id_of(&letter.properties), letter.delivery_tag);
         match (operation, id) {
@@ -206,13 +207,15 @@ impl DeadLetters {
 }
 
 /// Returns the job of a dead letter as if it had never failed: same identifier, same body, same trace. If it came without
-/// a key, the client that replays it answers for it: the workers would otherwise refuse a task that is not public.
-fn replayed(id: Uuid, letter: Delivery, by: &str) -> NewJob {
+/// a key, whoever replays it answers for it: the workers would otherwise refuse a task that is not public.
+fn replayed(id: Uuid, letter: Delivery, by: Option<&str>) -> NewJob {
     let DeadLetter { origin, .. } = DeadLetter::read(&letter.properties, &letter.data);
     NewJob {
         id,
         origin: match origin {
-            Origin::Anonymous => Origin::Client(by.into()),
+            Origin::Anonymous => {
+                by.map_or(Origin::Internal, |client| Origin::Client(client.into()))
+            }
             known => known,
         },
         request: job::publication_of(&letter.properties),
@@ -222,7 +225,7 @@ fn replayed(id: Uuid, letter: Delivery, by: &str) -> NewJob {
 }
 
 /// Writes the line about a dead letter. The lines of all replicas are the audit log.
-fn record(operation: Operation, id: Option<Uuid>, by: &str) {
+fn record(operation: Operation, id: Option<Uuid>, by: Option<&str>) {
     let id = id.map(display);
     macro_rules! line {
         ($event:literal) => {

@@ -1,4 +1,4 @@
-//! The management of dead letters by `/api/admin/dead-letters`.
+//! The management of dead letters by `/api/admin/dead-letters` and by `app dead-letters`.
 
 use std::time::Duration;
 
@@ -32,13 +32,14 @@ use shortener_testing::{
     metrics,
     proxy::{Path, Proxy},
 };
+use tokio::process::Command;
 use uuid::Uuid;
 
 use crate::{
     client::{Response, json_bytes, post, post_bytes, send},
     keys::secret,
     management::{Keys, administer},
-    process::{addresses, migrated, serving, start},
+    process::{BINARY, addresses, migrated, serving, start},
     support::{App, config},
 };
 
@@ -342,7 +343,7 @@ async fn what_the_time_limit_leaves_out_is_told() {
     let found = letters.find(UNKNOWN.parse().unwrap()).await;
     assert!(matches!(found, Err(LettersError::OutOfTime)));
     world.broker.wait_for("jobs.dlq", (3, 0)).await;
-    let swept = letters.sweep(Choice::All, Operation::Drop, "desk").await;
+    let swept = letters.sweep(Choice::All, Operation::Drop, None).await;
     let swept = swept.unwrap();
     assert_eq!((swept.done, swept.complete), (1, false));
     world.broker.wait_for("jobs.dlq", (2, 0)).await;
@@ -374,6 +375,64 @@ async fn a_request_that_makes_no_sense_is_refused_with_the_name_of_the_field() {
         let refused = world.sweep("drop", choice).await;
         let problem = refused.problem(400, "invalid-fields");
         assert_eq!(problem["errors"][0]["field"], field);
+    }
+}
+
+/// Runs `app dead-letters` and returns what it prints, or its error.
+async fn command(queue_url: &str, arguments: &[&str]) -> Result<Value, String> {
+    let mut command = Command::new(BINARY);
+    command.arg("dead-letters").args(arguments);
+    let output = command.env("QUEUE_URL", queue_url).output().await.unwrap();
+    match output.status.success() {
+        true => Ok(serde_json::from_slice(&output.stdout).unwrap()),
+        false => Err(String::from_utf8(output.stderr).unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn who_may_run_programs_in_the_pod_needs_no_key() {
+    let world = World::new().await;
+    let ids = world.dead(&["{}", "{}", r#"{"task":"email"}"#]).await;
+    let url = world.broker.url();
+    let run = async |arguments: &[&str]| command(&url, arguments).await;
+    let listed = run(&["ls", "--limit", "2"]).await.unwrap();
+    assert_eq!(listed["dead_letters"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["total"], 3);
+    let shown = run(&["show", &ids[2]]).await.unwrap();
+    assert_eq!(shown["body"], r#"{"task":"email"}"#);
+    world.broker.wait_for("jobs.dlq", (3, 0)).await;
+
+    let swept = run(&["replay", &ids[2], &ids[1], UNKNOWN]).await;
+    let expected = json!({"done": 2, "missing": [UNKNOWN], "complete": true});
+    assert_eq!(swept.unwrap(), expected);
+    let message = world.broker.get("jobs").await.unwrap();
+    let job = Job::parse(&message.properties, message.data.clone()).unwrap();
+    // Workers accept every task from an administrator.
+    assert_eq!(job.origin, Origin::Internal);
+    let swept = run(&["drop", "--all"]).await.unwrap();
+    assert_eq!(swept["done"], 1);
+    world.broker.wait_for("jobs.dlq", (0, 0)).await;
+}
+
+#[tokio::test]
+async fn the_command_says_what_is_wrong() {
+    let broker = Broker::new().await;
+    let (url, away) = (broker.url(), "amqp://u:s3cret@127.0.0.1:1/%2f");
+    for (url, arguments, reason) in [
+        (
+            url.as_str(),
+            &["show", UNKNOWN][..],
+            "no dead letter has the id",
+        ),
+        (&url, &["show", "7"], "invalid value '7'"),
+        (&url, &["drop"], "required arguments"),
+        (&url, &["drop", "--all", UNKNOWN], "cannot be used with"),
+        ("", &["ls"], "The queue profile is not enabled"),
+        (away, &["replay", "--all"], "refused"),
+    ] {
+        let error = command(url, arguments).await.unwrap_err();
+        assert!(error.contains(reason), "{arguments:?}: {error}");
+        assert!(!error.contains("s3cret"), "{error}");
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     support::url_of,
 };
 
-const BINARY: &str = env!("CARGO_BIN_EXE_app");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_app");
 
 pub fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Process {
     Process::spawn(

@@ -42,7 +42,7 @@ pub fn config(database_url: &str) -> ServeArgs {
     );
     match Cli::parse_from(arguments).command {
         Command::Serve(args) => *args,
-        Command::Migrate(_) => unreachable!(),
+        _ => unreachable!(),
     }
 }
 

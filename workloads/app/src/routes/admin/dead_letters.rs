@@ -126,7 +126,7 @@ async fn sweep(
     let by = client(&request)?;
     let (choice, _share) =
         body::json(request, MAX_BODY, &state.memory.bodies, fields::choice).await?;
-    let work = with_current_span(async move { letters.sweep(choice, operation, &by).await });
+    let work = with_current_span(async move { letters.sweep(choice, operation, Some(&by)).await });
     let swept = tokio::spawn(work).await;
     let swept = swept.map_err(|error| Error::Internal(error.to_string()))??;
     Ok(private(SweepResponse::from(swept)))

@@ -86,7 +86,9 @@ impl From<DeadLetter> for DeadLetterDetails {
 }
 
 impl DeadLetterDetails {
-    pub(super) fn with_body(self, body: Vec<u8>) -> Self {
+    /// Adds the body, which lists leave out.
+    #[must_use]
+    pub fn with_body(self, body: Vec<u8>) -> Self {
         let (body, encoding) = match String::from_utf8(body) {
             Ok(text) => (text, "text"),
             Err(error) => (STANDARD.encode(error.as_bytes()), "base64"),
@@ -100,7 +102,9 @@ impl DeadLetterDetails {
 }
 
 impl DeadLetterPage {
-    pub(super) fn new(letters: Vec<DeadLetter>, total: usize) -> Self {
+    /// Returns the body of a list.
+    #[must_use]
+    pub fn new(letters: Vec<DeadLetter>, total: usize) -> Self {
         Self {
             dead_letters: letters.into_iter().map(Into::into).collect(),
             total,

@@ -1,0 +1,234 @@
+//! Runs the app's program in one of the app's pods.
+
+use futures::future::OptionFuture;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, api::AttachParams};
+use shortener_operator_core::model::metadata::{Component, selector_labels};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::{DlqError, Stack};
+use crate::cli::observed::{self, text};
+
+/// The program in the app's image, with the command for dead letters.
+pub(super) const COMMAND: [&str; 2] = ["/app", "dead-letters"];
+/// Container with the program.
+const CONTAINER: &str = "app";
+/// What programs write before the message of an error.
+const PREFIXES: [&str; 2] = ["app: ", "error: "];
+
+/// Returns what `app dead-letters` prints with these arguments.
+pub(super) async fn ask(stack: &Stack, arguments: Vec<String>) -> Result<String, DlqError> {
+    let (client, namespace) = stack.location.connect().await?;
+    let pod = find(&client, &namespace, &stack.name).await?;
+    run(&Api::namespaced(client, &namespace), pod, arguments).await
+}
+
+async fn run(pods: &Api<Pod>, pod: String, arguments: Vec<String>) -> Result<String, DlqError> {
+    let command = COMMAND.into_iter().map(str::to_owned).chain(arguments);
+    let command: Vec<String> = command.collect();
+    let container = AttachParams::default().container(CONTAINER);
+    let mut process = match pods.exec(&pod, command, &container).await {
+        Ok(process) => process,
+        Err(source) => return Err(DlqError::Exec { pod, source }),
+    };
+    let (answer, complaint) = (process.stdout(), process.stderr());
+    let ended = OptionFuture::from(process.take_status());
+    // The streams have no end if the connection breaks, but then there is no status.
+    let ended = async { ended.await.flatten().ok_or(DlqError::Interrupted(pod)) };
+    let (status, answer, complaint) = tokio::try_join!(ended, whole(answer), whole(complaint))?;
+    match status.status.as_deref() {
+        Some("Success") => Ok(answer),
+        _ => Err(DlqError::Failed(message(
+            &complaint,
+            status.message.unwrap_or_default(),
+        ))),
+    }
+}
+
+async fn whole(stream: Option<impl AsyncRead + Unpin>) -> Result<String, DlqError> {
+    let mut bytes = Vec::new();
+    if let Some(mut stream) = stream {
+        stream.read_to_end(&mut bytes).await?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Returns the message of a program that failed, or the cluster's if it said nothing.
+fn message(complaint: &str, of_cluster: String) -> String {
+    let said = PREFIXES.iter().fold(complaint.trim(), |said, prefix| {
+        said.strip_prefix(prefix).unwrap_or(said)
+    });
+    match said {
+        "" => of_cluster,
+        said => said.to_owned(),
+    }
+}
+
+/// Returns the name of a pod in which the app runs, a ready one if there is one.
+async fn find(client: &Client, namespace: &str, stack: &str) -> Result<String, DlqError> {
+    let selector = observed::selector(selector_labels(stack, Component::App));
+    let pods = observed::list::<Pod>(client, Some(namespace), &selector).await?;
+    let running = pods.iter().filter_map(|pod| {
+        let containers = pod["status"]["containerStatuses"].as_array();
+        let mut containers = containers.into_iter().flatten();
+        let app = containers.find(|container| container["name"] == CONTAINER)?;
+        let runs = app["state"]["running"].is_object();
+        let leaves = !pod["metadata"]["deletionTimestamp"].is_null();
+        (runs && !leaves).then(|| (app["ready"] == true, text(&pod["metadata"]["name"])))
+    });
+    match running.max() {
+        Some((_, pod)) => Ok(pod.to_owned()),
+        None => {
+            observed::find(client, Some(namespace), Some(stack)).await?;
+            Err(DlqError::NoPod(stack.to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::SinkExt;
+    use kube::Config;
+    use serde_json::{Value, json};
+    use tokio::{io::AsyncWriteExt, net::TcpListener};
+    use tokio_tungstenite::{accept_hdr_async, tungstenite::Message};
+
+    use super::*;
+    use crate::testing::{
+        api_server::{FakeApiServer, Fault},
+        shared::stored_stack,
+    };
+
+    fn pod(name: &str, containers: Value) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "links", "labels": {
+                "app.kubernetes.io/name": "shortener", "app.kubernetes.io/instance": "acme",
+                "app.kubernetes.io/component": "app",
+            }},
+            "status": {"containerStatuses": containers},
+        }))
+        .unwrap()
+    }
+
+    fn status(name: &str, ready: bool, state: Value) -> Value {
+        json!({"name": name, "ready": ready, "state": state, "image": "", "imageID": "", "restartCount": 0})
+    }
+
+    async fn found(server: &FakeApiServer) -> Result<String, String> {
+        let found = find(&server.client(), "links", "acme").await;
+        found.map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn a_ready_pod_of_the_app_is_asked_and_else_one_that_runs() {
+        let server = FakeApiServer::default();
+        let running = json!({"running": {}});
+        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        server.create(&stored_stack(json!({})));
+        let sidecar = status("proxy", true, running.clone());
+        let down = json!([sidecar, status("app", false, waiting)]);
+        server.create(&pod("acme-app-down", down));
+        let error = found(&server).await.unwrap_err();
+        assert!(error.contains("no running pod"), "{error}");
+        for (name, ready) in [("acme-app-young", false), ("acme-app-old", true)] {
+            let app = status("app", ready, running.clone());
+            server.create(&pod(name, json!([app])));
+        }
+        assert_eq!(found(&server).await.unwrap(), "acme-app-old");
+    }
+
+    #[tokio::test]
+    async fn a_stack_that_is_not_there_and_pods_that_may_not_be_read_are_told() {
+        let server = FakeApiServer::default();
+        let error = found(&server).await.unwrap_err();
+        assert!(error.starts_with("no ShortenerStack acme"), "{error}");
+        server.fail_all(Some(Fault::Refuse(403)));
+        let error = found(&server).await.unwrap_err();
+        assert!(
+            error.starts_with("cannot read pods in namespace links"),
+            "{error}"
+        );
+    }
+
+    /// Returns the address of an API server that is started next, and a client for it.
+    async fn api_server() -> (TcpListener, Api<Pod>) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = Config::new(format!("http://{address}").parse().unwrap());
+        let client = Client::try_from(config).unwrap();
+        (listener, Api::namespaced(client, "links"))
+    }
+
+    /// Runs `ls` in a pod, whose streams have this content. The first byte of each part names its stream.
+    #[expect(clippy::result_large_err, reason = "the library wants such a closure")]
+    async fn ran(content: Vec<Vec<u8>>) -> Result<String, String> {
+        let (listener, pods) = api_server().await;
+        let program = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let accept = |request: &http::Request<()>, mut response: http::Response<()>| {
+                assert_eq!(
+                    request.uri(),
+                    "/api/v1/namespaces/links/pods/acme-app-0/exec?&stdout=true&stderr=true&container=app&command=%2Fapp&command=dead-letters&command=ls"
+                );
+                let protocol = http::HeaderValue::from_static("v5.channel.k8s.io");
+                response
+                    .headers_mut()
+                    .insert("sec-websocket-protocol", protocol);
+                Ok(response)
+            };
+            let mut socket = accept_hdr_async(stream, accept).await.unwrap();
+            for part in content {
+                socket.send(Message::binary(part)).await.unwrap();
+            }
+        };
+        let asked = run(&pods, "acme-app-0".to_owned(), vec!["ls".to_owned()]);
+        let ((), answer) = tokio::join!(program, asked);
+        answer.map_err(|error| error.to_string())
+    }
+
+    fn part(stream: u8, content: &str) -> Vec<u8> {
+        [&[stream], content.as_bytes()].concat()
+    }
+
+    #[tokio::test]
+    async fn the_answer_of_the_program_is_returned_and_its_error_is_that_of_the_command() {
+        const SUCCESS: &str = r#"{"status": "Success"}"#;
+        const FAILURE: &str = r#"{"status": "Failure", "message": "ended with exit code 1"}"#;
+        let long = "x".repeat(5_000);
+        let content = [
+            (1, "{"),
+            (1, &long),
+            (2, "a warning"),
+            (1, "}"),
+            (3, SUCCESS),
+        ];
+        let content = content.map(|(stream, text)| part(stream, text));
+        let answer = ran(content.into()).await;
+        assert_eq!(answer.unwrap(), format!("{{{long}}}"));
+        let failed = vec![part(2, "app: no such id\n"), part(3, FAILURE)];
+        assert_eq!(ran(failed).await.unwrap_err(), "no such id");
+        let silent = vec![part(3, FAILURE)];
+        assert_eq!(ran(silent).await.unwrap_err(), "ended with exit code 1");
+        let broken = ran(vec![part(1, "{")]).await.unwrap_err();
+        assert!(broken.contains("broke before the end"), "{broken}");
+    }
+
+    #[tokio::test]
+    async fn the_right_that_is_missing_is_named() {
+        let (listener, pods) = api_server().await;
+        let refuse = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 4096]).await.unwrap();
+            let refusal = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(refusal).await.unwrap();
+            stream
+        };
+        let asked = run(&pods, "acme-app-0".to_owned(), Vec::new());
+        let (_stream, refused) = tokio::join!(refuse, asked);
+        let error = refused.unwrap_err().to_string();
+        for word in ["403", "pods/exec", "acme-app-0"] {
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The command `app dead-letters`: does what the admin API does with dead letters, for those who may run a program in a pod
+//! of the app. They need no key. `kubectl shortener dlq` runs it and reads its answer.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use prometheus_client::registry::Registry;
+use shortener_common::{
+    config::QueueArgs, memory::Memory, queue::OPERATION_TIMEOUT, telemetry::span::Tracer,
+    tls::explained,
+};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::{
+    error::Error,
+    job_ids::JobIds,
+    publisher::{
+        Publisher,
+        letters::{Choice, DeadLetters, LettersError, Operation},
+        metrics::PublisherMetrics,
+    },
+    routes::admin::dead_letters::bodies::{DeadLetterDetails, DeadLetterPage, SweepResponse},
+};
+
+/// The time limit of a command. The broker takes messages back that are kept without an acknowledgement for 30 minutes.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// Settings of `app dead-letters`.
+#[derive(Clone, Debug, Args)]
+pub struct DeadLettersArgs {
+    /// The action.
+    #[command(subcommand)]
+    pub action: Action,
+    /// The message broker.
+    #[command(flatten)]
+    pub queue: QueueArgs,
+}
+
+/// An action on dead letters.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Action {
+    /// List the oldest dead letters, and the number of all.
+    Ls {
+        /// Maximum number of dead letters to list.
+        #[arg(long, default_value_t = 100)]
+        limit: u16,
+    },
+    /// Show a dead letter with its body.
+    Show {
+        /// Identifier of the job.
+        id: Uuid,
+    },
+    /// Put dead letters back into the queue of jobs, with the same identifiers.
+    Replay(Which),
+    /// Delete dead letters for good.
+    Drop(Which),
+}
+
+/// A choice of dead letters: some, or all.
+#[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Which {
+    /// Identifiers of the jobs.
+    #[arg(value_name = "ID")]
+    pub ids: Vec<Uuid>,
+    /// Every dead letter.
+    #[arg(long)]
+    pub all: bool,
+}
+
+impl From<Which> for Choice {
+    fn from(which: Which) -> Self {
+        match which.all {
+            true => Self::All,
+            false => Self::Ids(which.ids.into_iter().collect()),
+        }
+    }
+}
+
+/// Runs the command, and prints the body of the admin API's response.
+///
+/// # Errors
+/// Fails if the queue profile is off, if the broker fails, or if the dead letter to show was not found.
+pub async fn run(args: DeadLettersArgs) -> anyhow::Result<()> {
+    let letters = open(&args.queue).await?;
+    // The cause of a refused certificate is not in the error's own text.
+    let failed = |error: LettersError| anyhow::anyhow!(explained(&error));
+    let (choice, operation) = match args.action {
+        Action::Ls { limit } => {
+            let (letters, total) = letters.list(limit.into()).await.map_err(failed)?;
+            return print(&DeadLetterPage::new(letters, total));
+        }
+        Action::Show { id } => {
+            let found = letters.find(id).await.map_err(failed)?;
+            let (letter, body) =
+                found.with_context(|| format!("no dead letter has the id {id}"))?;
+            return print(&DeadLetterDetails::from(letter).with_body(body));
+        }
+        Action::Replay(which) => (which.into(), Operation::Replay),
+        Action::Drop(which) => (which.into(), Operation::Drop),
+    };
+    let swept = letters.sweep(choice, operation, None).await;
+    print(&SweepResponse::from(swept.map_err(failed)?))
+}
+
+/// Connects to the broker. Nothing is logged and measured: no one reads it.
+async fn open(queue: &QueueArgs) -> anyhow::Result<DeadLetters> {
+    let broker = queue.broker()?.ok_or(Error::ProfileDisabled("queue"))?;
+    let publisher = Publisher::start(
+        broker.clone(),
+        JobIds::default(),
+        Memory::default().jobs,
+        PublisherMetrics::register(&mut Registry::default()),
+        Tracer::default(),
+    );
+    // If it does not connect in time, the dead letters say why.
+    let _ = timeout(OPERATION_TIMEOUT, publisher.connected()).await;
+    let mut letters = DeadLetters::new(broker, publisher);
+    letters.limit = LIMIT;
+    Ok(letters)
+}
+
+fn print(answer: &impl serde::Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(answer)?;
+    writeln!(io::stdout(), "{text}").context("cannot write the answer")
+}
