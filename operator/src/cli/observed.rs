@@ -1,13 +1,13 @@
 //! A stack and its objects as JSON, as the API server tells them. JSON instead of types, so that a resource of another
 //! release, or one that does not parse, is shown as well.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::{
     apps::v1::ReplicaSet,
     core::v1::{Event, Pod, Secret},
 };
-use kube::{Client, Resource, discovery::ApiResource};
+use kube::{Client, Resource, core::Selector, discovery::ApiResource};
 use serde_json::Value;
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -80,21 +80,12 @@ pub async fn list<K: Resource<DynamicType = ()>>(
     }
 }
 
-/// Returns the selector of the objects that have these labels.
-pub fn selector(labels: BTreeMap<String, String>) -> String {
-    let labels = labels.into_iter();
-    let labels: Vec<String> = labels
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    labels.join(",")
-}
-
 /// Reads the objects of a stack and the Events about them.
 pub async fn observe(client: &Client, stack: Value) -> ObservedStack {
     let mut reader = Reader::new(client.clone());
     let name = text(&stack["metadata"]["name"]);
     let namespace = Some(text(&stack["metadata"]["namespace"]));
-    let selector = selector(stack_labels(name));
+    let selector = Selector::from_iter(stack_labels(name)).to_string();
     let secrets = ApiResource::erase::<Secret>(&());
     let mut all: Vec<ApiResource> = kinds().into_iter().map(|kind| kind.resource).collect();
     all.extend([

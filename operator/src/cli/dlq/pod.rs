@@ -2,7 +2,7 @@
 
 use futures::future::OptionFuture;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, api::AttachParams};
+use kube::{Api, Client, api::AttachParams, core::Selector};
 use shortener_operator_core::model::metadata::{Component, selector_labels};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -66,7 +66,7 @@ fn message(complaint: &str, of_cluster: String) -> String {
 
 /// Returns the name of a pod in which the app runs, a ready one if there is one.
 async fn find(client: &Client, namespace: &str, stack: &str) -> Result<String, DlqError> {
-    let selector = observed::selector(selector_labels(stack, Component::App));
+    let selector = Selector::from_iter(selector_labels(stack, Component::App)).to_string();
     let pods = observed::list::<Pod>(client, Some(namespace), &selector).await?;
     let running = pods.iter().filter_map(|pod| {
         let containers = pod["status"]["containerStatuses"].as_array();
