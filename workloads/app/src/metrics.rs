@@ -64,17 +64,15 @@ impl Labels {
     }
 }
 
-type Durations = Family<
-    Labels,
-    HistogramWithExemplars<TraceContext>,
-    fn() -> HistogramWithExemplars<TraceContext>,
->;
+/// Durations by labels, with the traces of examples.
+pub(crate) type Durations<L> =
+    Family<L, HistogramWithExemplars<TraceContext>, fn() -> HistogramWithExemplars<TraceContext>>;
 
 /// The metrics `http_requests_total` and `http_server_request_duration_seconds`.
 #[derive(Debug)]
 struct HttpMetrics {
     requests: Family<Labels, Counter>,
-    durations: Durations,
+    durations: Durations<Labels>,
 }
 
 impl HttpMetrics {

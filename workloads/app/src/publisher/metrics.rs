@@ -13,24 +13,20 @@ use prometheus_client::{
 };
 use shortener_common::{queue::topology::JOBS, trace::TraceContext};
 
+use crate::metrics::Durations;
+
 /// The upper bounds of the buckets in seconds, as OpenTelemetry recommends.
 const BUCKETS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
 ];
 
 type Labels = Vec<(&'static str, &'static str)>;
-type Sent = Family<Labels, Counter>;
-type Durations = Family<
-    Labels,
-    HistogramWithExemplars<TraceContext>,
-    fn() -> HistogramWithExemplars<TraceContext>,
->;
 
 /// The metrics of the publisher; clones share the same series.
 #[derive(Clone, Debug)]
 pub struct PublisherMetrics {
-    sent: Sent,
-    duration: Durations,
+    sent: Family<Labels, Counter>,
+    duration: Durations<Labels>,
     /// 1 while jobs can be published.
     pub up: Gauge<u32, AtomicU32>,
 }
