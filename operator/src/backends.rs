@@ -14,7 +14,7 @@ use shortener_operator_core::model::{
 
 use crate::registry::Registry;
 
-/// What is known of a stack's external stores.
+/// The pod that reports a stack's external stores, and its reports.
 pub struct Entry {
     /// Pod to ask.
     pod: SocketAddr,

@@ -39,7 +39,7 @@ pub trait Subject: Clone + PartialEq {
     fn interval(&self) -> Duration;
 }
 
-/// What is known of one stack.
+/// The next probe of one stack, and the finding of the earlier ones.
 pub struct Probe<S: Subject> {
     subject: S,
     /// Time of the next probe; `None` while one runs.

@@ -1,4 +1,4 @@
-//! What is known of every stack between its reconciles.
+//! Observations of the stacks that the operator keeps between reconciles.
 //!
 //! Reconciles say what to watch, a task that runs beside them watches it, and listeners are told of the stacks whose status
 //! should follow.
@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use shortener_operator_core::model::metadata::StackKey;
 use tokio::sync::Notify;
 
-/// An entry for every stack of which something is known.
+/// One entry for each observed stack.
 pub struct Registry<E> {
     entries: Mutex<HashMap<StackKey, E>>,
     listeners: Mutex<Vec<UnboundedSender<StackKey>>>,
@@ -62,7 +62,7 @@ impl<E> Registry<E> {
         }
     }
 
-    /// Removes what is known of a stack.
+    /// Removes the entry of a stack.
     pub fn forget(&self, stack: &StackKey) {
         self.entries.lock().remove(stack);
     }

@@ -141,7 +141,7 @@ struct Page {
     total: usize,
 }
 
-/// What a list tells about a dead letter.
+/// One dead letter in the app's list.
 #[derive(Deserialize)]
 struct Letter {
     id: Option<String>,

@@ -62,7 +62,7 @@ impl Target {
     }
 }
 
-/// What is known of a stack's queue.
+/// The broker to query for a stack, and the reports about its queue.
 pub struct Entry {
     /// Broker to query, if there is one.
     target: Option<Target>,

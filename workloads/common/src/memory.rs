@@ -76,7 +76,7 @@ pub struct Memory {
     pub log_records: usize,
     /// The bytes for lines that wait for the reader of standard output. Further ones are dropped, and counted there.
     pub log_lines: usize,
-    /// What found no room, by buffer.
+    /// The number of refused and dropped items, by buffer.
     refused: Family<[(&'static str, &'static str); 1], Counter>,
 }
 

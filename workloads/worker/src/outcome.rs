@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What became of a delivery. The log, the span, the metrics and the broker get it.
+/// The result of processing a delivery, for the log, the span, the metrics and the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobOutcome {
     /// The job is done.

@@ -13,7 +13,7 @@ use crate::cli::observed::{self, text};
 pub(super) const COMMAND: [&str; 2] = ["/app", "dead-letters"];
 /// Container with the program.
 const CONTAINER: &str = "app";
-/// What programs write before the message of an error.
+/// Words that the program and its command line parser print before an error message.
 const PREFIXES: [&str; 2] = ["app: ", "error: "];
 
 /// Returns what `app dead-letters` prints with these arguments.
