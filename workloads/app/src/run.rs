@@ -86,9 +86,9 @@ impl Server {
         );
         // Startup does not wait for the broker, because links do not need it.
         let queue = queue(&config, &mut metrics, &memory, &database, &tracer)?;
-        let cache = cache(&config, &mut metrics, &memory)?;
+        let cache = cache(&config, &mut metrics)?;
         if let Some(cache) = &cache {
-            cache.wait_until_up().await;
+            cache.connection().wait_until_up().await;
         }
         database.wait_until_up(DATABASE_GRACE).await;
         let mut background = JoinSet::new();
@@ -241,15 +241,11 @@ fn scheduler(
     })
 }
 
-fn cache(
-    config: &ServeArgs,
-    metrics: &mut Metrics,
-    memory: &Memory,
-) -> anyhow::Result<Option<Arc<Cache>>> {
+fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc<Cache>>> {
     let source = Source::new(&config.cache)?;
     Ok(source.map(|source| {
         let metrics = metrics.with_cache();
-        Arc::new(Cache::start(source, &config.cache, memory, metrics))
+        Arc::new(Cache::start(source, &config.cache, metrics))
     }))
 }
 

@@ -46,13 +46,13 @@ impl SharedBuckets {
         let age = microseconds(Duration::from_nanos(demand.age));
         let answer = self
             .cache
-            .breaker()
-            .run("EVALSHA", |mut connection| async move {
+            .connection()
+            .run("EVALSHA", async |mut channel| {
                 let mut call = self.script.key(key);
                 call.arg(self.interval).arg(self.capacity);
                 call.arg(demand.debt).arg(age).arg(demand.lot);
                 call.arg(self.memory);
-                call.invoke_async::<(i16, i16, u64)>(&mut connection).await
+                call.invoke_async::<(i16, i16, u64)>(&mut channel).await
             })
             .await;
         let (paid, taken, refill) = answer?;

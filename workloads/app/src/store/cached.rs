@@ -90,7 +90,7 @@ impl CachedLinks {
     #[must_use]
     pub fn cache_state(&self) -> Option<StoreState> {
         let cache = self.cache.as_ref()?;
-        Some(cache.breaker().store_state())
+        Some(cache.connection().store_state())
     }
 
     /// Resolves a code; `None` if it was never assigned.

@@ -37,7 +37,7 @@ impl PurgeSweeper {
         loop {
             sleep(INTERVAL.mul_f64(rand::random_range(JITTER))).await;
             // Another replica may reach the cache.
-            if !self.cache.breaker().is_closed() {
+            if !self.cache.connection().is_up() {
                 continue;
             }
             match self.sweep().await {

@@ -2,13 +2,18 @@
 
 use std::path::PathBuf;
 
+use futures::future::join_all;
 use serde_json::json;
-use shortener_app::config::CacheMode;
+use shortener_app::{
+    code::Code,
+    config::CacheMode,
+    store::{Link, cache::Known},
+};
 use shortener_testing::{database::TestDatabase, servers};
 
 use crate::{
     cache::{assert_redirects, cache_is_up, counts, metric},
-    cache_server::{PATIENT, Redis, free_port, until},
+    cache_server::{PATIENT, Redis, connected_to, free_port, until},
     client::{get, shorten},
     support::App,
 };
@@ -124,9 +129,8 @@ async fn a_cache_is_verified_and_knows_its_client() {
     }
 }
 
-#[tokio::test]
-async fn a_cluster_serves_both_keys_of_a_code() {
-    let database = TestDatabase::new().await;
+/// Starts a cluster of two servers.
+async fn cluster() -> (Redis, Redis) {
     let first = Redis::start_with(&["--cluster-enabled", "yes"]).await;
     let second = Redis::start_with(&["--cluster-enabled", "yes"]).await;
     first
@@ -148,6 +152,40 @@ async fn a_cluster_serves_both_keys_of_a_code() {
         })
         .await;
     }
+    (first, second)
+}
+
+#[tokio::test]
+async fn many_codes_at_once_are_divided_among_the_nodes_and_each_has_its_answer() {
+    let (first, second) = cluster().await;
+    let urls = format!("{},{}", first.url(), second.url());
+    let cache = connected_to(urls, CacheMode::Cluster, PATIENT).await;
+    let links: Vec<_> = (0..100)
+        .map(|number| Link {
+            code: format!("code{number}"),
+            url: format!("{URL}/{number}"),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            expires_at: None,
+        })
+        .collect();
+    for link in links.iter().step_by(2) {
+        cache.created(link, false).await;
+    }
+    let codes = links.iter().map(|link| Code::parse(&link.code).unwrap());
+    let found = join_all(codes.map(|code| cache.look_up(code))).await;
+    for (number, (link, known)) in links.iter().zip(found).enumerate() {
+        let expected = (number % 2 == 0).then(|| Known::To(link.url.clone().into()));
+        assert_eq!(known, expected, "{number}");
+    }
+    for node in [&first, &second] {
+        assert!(node.ask::<u64>(&["DBSIZE"]).await > 0);
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_serves_both_keys_of_a_code() {
+    let database = TestDatabase::new().await;
+    let (first, second) = cluster().await;
     let app = App::start_with(&database, |config| {
         config.cache.cache_url = Some(format!("{},{}", first.url(), second.url()));
         config.cache.cache_timeout = PATIENT;

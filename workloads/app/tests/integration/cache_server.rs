@@ -11,11 +11,10 @@ use std::{
 use prometheus_client::registry::Registry;
 use redis::{AsyncConnectionConfig, FromRedisValue, RedisResult, aio::MultiplexedConnection};
 use shortener_app::{
-    config::ServeArgs,
+    config::{CacheMode, ServeArgs},
     metrics::CacheMetrics,
     store::cache::{Cache, source::Source},
 };
-use shortener_common::memory::Memory;
 use shortener_testing::servers;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
@@ -127,14 +126,19 @@ impl Drop for Redis {
 }
 
 /// Returns the cache of an app with this server, once it is up.
-pub async fn connected(server: &Redis, deadline: Duration, memory: &Memory) -> Cache {
+pub async fn connected(server: &Redis, deadline: Duration) -> Cache {
+    connected_to(server.url(), CacheMode::Single, deadline).await
+}
+
+pub async fn connected_to(url: String, mode: CacheMode, deadline: Duration) -> Cache {
     let mut settings = config("postgres://nobody@127.0.0.1:1/none").cache;
-    settings.cache_url = Some(server.url());
+    settings.cache_url = Some(url);
+    settings.cache_mode = mode;
     settings.cache_timeout = deadline;
     let source = Source::new(&settings).unwrap().unwrap();
     let metrics = CacheMetrics::register(&mut Registry::default());
-    let cache = Cache::start(source, &settings, memory, metrics);
-    until(true, || async { cache.breaker().is_closed() }).await;
+    let cache = Cache::start(source, &settings, metrics);
+    until(true, || async { cache.connection().is_up() }).await;
     cache
 }
 

@@ -1,10 +1,12 @@
 //! Lookups of codes that wait for the cache at the same time.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
 use futures::future::{join_all, ready};
 use shortener_app::{code::Code, store::cache::Known};
-use shortener_common::memory::Memory;
 use tokio::join;
 
 use crate::cache_server::{PATIENT, Redis, connected, until};
@@ -27,7 +29,7 @@ fn code(text: &str) -> Code<'_> {
 #[tokio::test]
 async fn lookups_that_wait_at_the_same_time_are_one_command_and_each_has_its_answer() {
     let server = Redis::start().await;
-    let cache = connected(&server, PATIENT, &Memory::default()).await;
+    let cache = connected(&server, PATIENT).await;
     let names: Vec<String> = (0..100).map(|number| format!("code{number}")).collect();
     let url = |number: usize| format!("{URL}/{number}");
     for (number, name) in names.iter().enumerate() {
@@ -59,7 +61,7 @@ async fn lookups_that_wait_at_the_same_time_are_one_command_and_each_has_its_ans
 #[tokio::test]
 async fn a_command_has_a_bound_and_many_lookups_are_a_few_of_them() {
     let server = Redis::start().await;
-    let cache = connected(&server, PATIENT, &Memory::default()).await;
+    let cache = connected(&server, PATIENT).await;
     server.ask::<()>(&["SET", "link:hot", URL]).await;
     let names: Vec<String> = (0..1000).map(|number| format!("code{number}")).collect();
     for (codes, commands_for_them) in [(names, 8), (vec!["hot".to_owned(); 1000], 1)] {
@@ -79,7 +81,7 @@ async fn a_command_has_a_bound_and_many_lookups_are_a_few_of_them() {
 #[tokio::test]
 async fn a_request_that_leaves_takes_nothing_from_the_others() {
     let server = Redis::start().await;
-    let cache = connected(&server, PATIENT, &Memory::default()).await;
+    let cache = connected(&server, PATIENT).await;
     server.ask::<()>(&["SET", "link:stays", URL]).await;
     let leaves = async {
         tokio::select! {
@@ -101,21 +103,45 @@ async fn a_request_that_leaves_takes_nothing_from_the_others() {
 }
 
 #[tokio::test]
+async fn a_connection_that_broke_is_replaced_and_the_cache_stays_in_use() {
+    let server = Redis::start().await;
+    let cache = connected(&server, PATIENT).await;
+    server.ask::<()>(&["SET", "link:hot", URL]).await;
+    for _ in 0..10 {
+        server
+            .ask::<u64>(&["CLIENT", "KILL", "SKIPME", "yes"])
+            .await;
+        until(Some(Known::To(URL.into())), || async {
+            let known = cache.look_up(code("hot")).await;
+            assert!(cache.connection().is_up());
+            known
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn lookups_at_a_frozen_cache_end_together_and_a_bounded_number_waits() {
     const LOOKUPS: usize = 3000;
     const WAITING: usize = 2048;
+    const DEADLINE: Duration = Duration::from_secs(2);
     let server = Redis::start().await;
-    let memory = Memory::default();
-    let cache = connected(&server, Duration::from_millis(300), &memory).await;
+    let cache = connected(&server, DEADLINE).await;
     server.ask::<()>(&["SET", "link:hot", URL]).await;
     server.freeze();
-    let budget = memory.cache_commands.clone();
-    let found = join_all((0..LOOKUPS).map(|_| cache.look_up(code("hot")))).await;
-    assert!(found.iter().all(Option::is_none));
-    assert_eq!(budget.refused(), (LOOKUPS - WAITING) as u64);
-    until(false, || async { cache.breaker().is_closed() }).await;
+    let start = Instant::now();
+    let refused = AtomicUsize::new(0);
+    let found = join_all((0..LOOKUPS).map(|_| async {
+        let known = cache.look_up(code("hot")).await;
+        let waited = usize::from(start.elapsed() >= DEADLINE);
+        refused.fetch_add(1 - waited, Ordering::Relaxed);
+        known
+    }));
+    assert!(found.await.iter().all(Option::is_none));
+    assert_eq!(refused.into_inner(), LOOKUPS - WAITING);
+    until(false, || async { cache.connection().is_up() }).await;
     server.thaw();
-    cache.breaker().wait_until_closed(PATIENT).await;
+    until(true, || async { cache.connection().is_up() }).await;
     let known = cache.look_up(code("hot")).await;
     assert_eq!(known, Some(Known::To(URL.into())));
 }

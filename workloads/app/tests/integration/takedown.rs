@@ -13,7 +13,6 @@ use shortener_app::{
         postgres::Links,
     },
 };
-use shortener_common::memory::Memory;
 use shortener_testing::{
     database::TestDatabase,
     proxy::{Path, Proxy},
@@ -154,7 +153,7 @@ async fn a_link_is_gone_everywhere_within_a_tenth_of_a_second_with_a_cache() {
 
 /// A cache with its server, as a replica uses it.
 async fn cache_at(server: &Redis) -> Arc<Cache> {
-    let cache = connected(server, PATIENT, &Memory::default()).await;
+    let cache = connected(server, PATIENT).await;
     Arc::new(cache)
 }
 

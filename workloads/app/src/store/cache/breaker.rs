@@ -1,225 +1,164 @@
-//! A circuit breaker for the cache: a request waits for at most one deadline, and not at all during an outage.
+//! The circuit breaker of the cache: after several failures in a row, requests continue without the cache at once.
 //!
-//! A broken connection opens the breaker for all: from then on requests continue without the cache. One task reconnects
-//! in the background. The breaker closes again once a new connection has answered a lookup.
-//!
-//! A late answer is another matter, because it may be this process that was late. The request that waited for it
-//! continues without the cache, and one probe decides for all: the breaker opens only if the probe is not answered
-//! either. A cache that vanished therefore costs a request at most one deadline, and is given up after three.
+//! A late answer may be the fault of this process, and after a pause of it the time limits of all commands pass at
+//! once. So a failure counts only if its command began after the last one that counted, and any answer begins anew.
 
-mod circuit;
+use tokio::time::Instant;
 
-use std::{future::Future, sync::Arc, time::Duration};
+/// The number of failures in a row after which the breaker is open.
+pub(super) const FAILURES: u32 = 3;
 
-use redis::{RedisError, RedisResult};
-use shortener_common::{
-    backends::{Fault, StoreState, Unusable},
-    budget::{Budget, Share},
-    tls,
-};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep, timeout},
-};
+/// The connection while the breaker is closed, and nothing while it is open.
+#[derive(Debug)]
+pub(super) struct Breaker<C>(Option<Closed<C>>);
 
-use self::circuit::{Circuit, LiveConnection, unavailable};
-use super::{
-    Known, connection::Connection, keys::Keys, refusal::fault_of_connecting, source::Source,
-};
-use crate::metrics::CacheMetrics;
-
-/// The timeout of connecting. Sentinels and the nodes of a cluster need several steps, and no request waits for
-/// them.
-const CONNECT: Duration = Duration::from_secs(3);
-/// The interval of checks on an idle connection, so that a broken one is replaced before the next request needs it.
-const INTERVAL: Duration = Duration::from_secs(5);
-/// Backoff between connection attempts: the first and the longest pause. Without it, a cache that accepts
-/// connections but does not answer requests would cost each request the deadline.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-
-/// The memory of a command without values, and of its answer, in bytes.
-const COMMAND: usize = 1024;
-
-/// The circuit breaker and its connection. Dropping it stops the reconnecting task.
-pub struct Breaker {
-    shared: Arc<Circuit>,
-    _search: JoinSet<()>,
+#[derive(Debug)]
+struct Closed<C> {
+    connection: C,
+    failures: u32,
+    /// The time of the last failure that counted, or else the time from which on the connection is used.
+    since: Instant,
 }
 
-impl Breaker {
-    /// Starts connecting. `check` runs on a new connection before any request does, and periodically after that.
-    /// Commands fit into the budget.
-    pub fn start<C, F>(source: Source, budget: Budget, metrics: CacheMetrics, check: C) -> Self
-    where
-        C: Fn(Connection) -> F + Send + Sync + 'static,
-        F: Future<Output = RedisResult<()>> + Send + 'static,
-    {
-        let shared = Arc::new(Circuit::open_for(&source, budget, metrics));
-        let mut search = JoinSet::new();
-        search.spawn(look_for(source, Arc::clone(&shared), check));
-        Self {
-            shared,
-            _search: search,
+impl<C> Breaker<C> {
+    /// Returns a breaker that is open.
+    pub(super) fn open() -> Self {
+        Self(None)
+    }
+
+    /// Returns the connection that requests use; `None` while the breaker is open.
+    pub(super) fn connection(&self) -> Option<&C> {
+        Some(&self.0.as_ref()?.connection)
+    }
+
+    /// Returns true if requests use the cache, although the last command that ended has failed.
+    pub(super) fn is_suspicious(&self) -> bool {
+        self.0.as_ref().is_some_and(|closed| closed.failures > 0)
+    }
+
+    /// Lets requests use this connection.
+    pub(super) fn close(&mut self, connection: C, now: Instant) {
+        self.0 = Some(Closed {
+            connection,
+            failures: 0,
+            since: now,
+        });
+    }
+
+    /// Records that a command was answered.
+    pub(super) fn answered(&mut self) {
+        if let Some(closed) = &mut self.0 {
+            closed.failures = 0;
         }
     }
 
-    /// Returns true if requests use the cache.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.shared.live.borrow().is_some()
-    }
-
-    /// Returns the state of the cache, for the operator.
-    #[must_use]
-    pub fn store_state(&self) -> StoreState {
-        self.shared.health.state()
-    }
-
-    /// Returns true while a probe decides about the cache. Commands that are not needed should not wait for it then.
-    #[must_use]
-    pub fn is_in_doubt(&self) -> bool {
-        self.shared.is_in_doubt()
-    }
-
-    /// Waits until requests use the cache, at most for the given time.
-    pub async fn wait_until_closed(&self, at_most: Duration) {
-        let mut live = self.shared.live.subscribe();
-        let _ = timeout(at_most, live.wait_for(Option::is_some)).await;
-    }
-
-    /// Looks up a code in a span, together with those that wait at the same time. Returns `None` as [`run`](Self::run)
-    /// does.
-    pub async fn look_up(&self, keys: Keys) -> Option<Option<Known>> {
-        self.shared.look_up(keys).await
-    }
-
-    /// Runs one operation in a span with the name of its command. Returns `None` if the cache is down, does not
-    /// answer in time or rejects the command, or if too many commands wait for it.
-    pub async fn run<T, F>(
-        &self,
-        command: &'static str,
-        operation: impl FnOnce(Connection) -> F,
-    ) -> Option<T>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
-        self.run_large(command, 0, operation).await
-    }
-
-    /// Runs one operation like [`run`](Self::run), with a value of this many bytes in its command.
-    pub async fn run_large<T, F>(
-        &self,
-        command: &'static str,
-        bytes: usize,
-        operation: impl FnOnce(Connection) -> F,
-    ) -> Option<T>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
-        let share = self.shared.budget.take(COMMAND + bytes)?;
-        self.run_in(share, command, operation).await
-    }
-
-    /// Takes memory for a command that nothing waits for, with a value of this many bytes. Returns `None` if less than
-    /// half of the memory of commands is free, which is counted: what requests wait for comes first.
-    #[must_use]
-    pub fn spare_room(&self, bytes: usize) -> Option<Share> {
-        let budget = &self.shared.budget;
-        if budget.used() > budget.limit() / 2 {
-            budget.count_refusal();
-            return None;
-        }
-        budget.take(COMMAND + bytes)
-    }
-
-    /// Runs one operation like [`run`](Self::run), in memory that was taken before.
-    pub async fn run_in<T, F>(
-        &self,
-        _share: Share,
-        command: &'static str,
-        operation: impl FnOnce(Connection) -> F,
-    ) -> Option<T>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
-        self.shared.run(command, operation).await
-    }
-}
-
-async fn look_for<C, F>(mut source: Source, shared: Arc<Circuit>, check: C)
-where
-    C: Fn(Connection) -> F,
-    F: Future<Output = RedisResult<()>>,
-{
-    let mut number = 0;
-    let mut pause = PAUSES.0;
-    let mut last_reason = String::new();
-    loop {
-        match reach(&mut source, &check).await {
-            Ok(connection) => {
-                number += 1;
-                last_reason.clear();
-                shared.close(LiveConnection { connection, number });
-                let closed = Instant::now();
-                guard(&shared, &check).await;
-                if closed.elapsed() > INTERVAL {
-                    pause = PAUSES.0;
-                }
-            }
-            Err(Unusable { reason, fault }) => {
-                shared.health.failed(fault);
-                if reason != last_reason {
-                    unavailable(&reason);
-                    last_reason = reason;
-                }
-            }
-        }
-        sleep(pause).await;
-        pause = (pause * 2).min(PAUSES.1);
-    }
-}
-
-/// Connects, and checks the connection.
-async fn reach<C, F>(source: &mut Source, check: &C) -> Result<Connection, Unusable>
-where
-    C: Fn(Connection) -> F,
-    F: Future<Output = RedisResult<()>>,
-{
-    let late = |_| Unusable {
-        reason: "no answer in time".to_owned(),
-        fault: Some(Fault::Unreachable),
-    };
-    let unusable = |error: RedisError| Unusable {
-        reason: tls::explained(&error),
-        fault: fault_of_connecting(&error),
-    };
-    let connection = timeout(CONNECT, source.connect())
-        .await
-        .map_err(late)?
-        .map_err(unusable)?;
-    timeout(source.deadline(), check(connection.clone()))
-        .await
-        .map_err(late)?
-        .map_err(unusable)?;
-    Ok(connection)
-}
-
-/// Checks the connection periodically, and probes it after a late answer. Completes once the breaker is open.
-async fn guard<C, F>(shared: &Circuit, check: &C)
-where
-    C: Fn(Connection) -> F,
-    F: Future<Output = RedisResult<()>>,
-{
-    loop {
-        let Some(live) = shared.live.borrow().clone() else {
-            return;
+    /// Records that a command has failed that began at this time. A conclusive failure is an answer that this server
+    /// cannot be used. Returns true if the breaker opens.
+    pub(super) fn failed(&mut self, began: Instant, now: Instant, is_conclusive: bool) -> bool {
+        let Some(closed) = &mut self.0 else {
+            return false;
         };
-        tokio::select! {
-            () = shared.failed.notified() => {}
-            () = shared.doubts.notified() => shared.probe(&live).await,
-            () = sleep(INTERVAL) => {
-                shared.run("MGET", check).await;
+        if began < closed.since {
+            return false;
+        }
+        closed.failures += 1;
+        closed.since = now;
+        let opens = is_conclusive || closed.failures >= FAILURES;
+        if opens {
+            self.0 = None;
+        }
+        opens
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A breaker and a clock that only the test moves.
+    struct Scene {
+        breaker: Breaker<&'static str>,
+        start: Instant,
+    }
+
+    impl Scene {
+        /// Returns a breaker that was closed at 0.
+        fn new() -> Self {
+            let mut breaker = Breaker::open();
+            let start = Instant::now();
+            breaker.close("connection", start);
+            Self { breaker, start }
+        }
+
+        fn at(&self, milliseconds: u64) -> Instant {
+            self.start + Duration::from_millis(milliseconds)
+        }
+
+        /// Lets a command fail; returns true if the breaker opens.
+        fn fails(&mut self, began: u64, now: u64) -> bool {
+            let (began, now) = (self.at(began), self.at(now));
+            self.breaker.failed(began, now, false)
+        }
+
+        fn is_closed(&self) -> bool {
+            self.breaker.connection().is_some()
+        }
+    }
+
+    #[test]
+    fn failures_in_a_row_open_it_and_a_connection_closes_it() {
+        let mut scene = Scene::new();
+        assert!(!scene.fails(0, 100) && !scene.fails(100, 200));
+        assert!(scene.is_closed());
+        assert!(scene.fails(200, 300) && !scene.is_closed());
+        assert!(!scene.fails(300, 400), "it opens once");
+        scene.breaker.close("another", scene.at(500));
+        assert_eq!(scene.breaker.connection(), Some(&"another"));
+        assert!(!scene.fails(500, 600), "the count begins anew");
+    }
+
+    #[test]
+    fn an_answer_in_between_begins_anew() {
+        let mut scene = Scene::new();
+        for now in 0..20 {
+            assert!(!scene.fails(now, now));
+            if now % 2 == 1 {
+                assert!(scene.breaker.is_suspicious());
+                scene.breaker.answered();
+                assert!(!scene.breaker.is_suspicious());
             }
         }
+        assert!(scene.is_closed());
+    }
+
+    #[test]
+    fn a_pause_of_this_process_is_one_failure_whatever_waited() {
+        let mut scene = Scene::new();
+        for began in 0..100 {
+            assert!(!scene.fails(began, 60_000 + began));
+        }
+        scene.breaker.answered();
+        assert!(scene.is_closed());
+    }
+
+    #[test]
+    fn what_an_earlier_connection_left_behind_does_not_count() {
+        let mut scene = Scene::new();
+        let began = scene.at(10);
+        assert!(scene.breaker.failed(began, scene.at(20), true));
+        scene.breaker.answered();
+        assert!(!scene.is_closed(), "only a checked connection closes it");
+        scene.breaker.close("another", scene.at(30));
+        assert!(!scene.breaker.failed(began, scene.at(40), true));
+        assert!(scene.is_closed() && !scene.breaker.is_suspicious());
+    }
+
+    #[test]
+    fn a_server_that_says_that_it_cannot_be_used_is_believed_at_once() {
+        let mut scene = Scene::new();
+        let now = scene.at(10);
+        assert!(scene.breaker.failed(now, now, true) && !scene.is_closed());
     }
 }

@@ -2,25 +2,31 @@
 
 use redis::{
     Cmd, Pipeline, RedisFuture, Value,
-    aio::{ConnectionLike, MultiplexedConnection},
+    aio::{ConnectionLike, ConnectionManager},
     cluster_async::ClusterConnection,
 };
 
-/// A channel that all requests share; cheap to clone.
+/// A channel that all requests share; cheap to clone. It replaces connections that broke by itself.
 #[derive(Clone)]
-pub(super) enum Channel {
+pub enum Channel {
     /// A connection to one server.
-    Server(MultiplexedConnection),
+    Server(ConnectionManager),
     /// Connections to the nodes of a cluster.
     Cluster(ClusterConnection),
 }
 
+impl Channel {
+    fn client(&mut self) -> &mut (dyn ConnectionLike + Send) {
+        match self {
+            Self::Server(manager) => manager,
+            Self::Cluster(connection) => connection,
+        }
+    }
+}
+
 impl ConnectionLike for Channel {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self {
-            Self::Server(connection) => connection.req_packed_command(command),
-            Self::Cluster(connection) => connection.req_packed_command(command),
-        }
+        self.client().req_packed_command(command)
     }
 
     fn req_packed_commands<'a>(
@@ -29,16 +35,11 @@ impl ConnectionLike for Channel {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        match self {
-            Self::Server(connection) => connection.req_packed_commands(pipeline, offset, count),
-            Self::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
-        }
+        self.client().req_packed_commands(pipeline, offset, count)
     }
 
+    /// Only subscriptions ask for the database.
     fn get_db(&self) -> i64 {
-        match self {
-            Self::Server(connection) => connection.get_db(),
-            Self::Cluster(connection) => connection.get_db(),
-        }
+        0
     }
 }

@@ -1,68 +1,39 @@
 //! The keys of a code, and the lifetime of their entries.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use crate::code::{self, Code};
 use jiff::Timestamp;
 
-/// The prefix of the keys of destinations.
-const PREFIX: &str = "link:";
-const OPENING: &str = "{";
-const CLOSING: &str = "}:none";
-const HOLDING: &str = "}:hold";
+use crate::code::Code;
 
-/// `link:<code>` and `{link:<code>}:none`, built in place. A cluster hashes only the part in braces, which equals
-/// the first key, so all keys of a code are on the same node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Keys {
-    buffer: [u8; OPENING.len() + PREFIX.len() + code::MAX_LENGTH + CLOSING.len()],
-    /// The end of the first key in the buffer.
-    end: usize,
-}
+/// The keys of a code. A cluster hashes only the part in braces, which equals the first key, so all keys of a code are
+/// on the same node. The default are the keys of an empty code, which never exist. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Keys(Arc<str>);
 
 impl Keys {
     /// Returns the keys of a code.
     #[must_use]
     pub fn of(code: Code<'_>) -> Self {
-        Self::of_name(code.as_str())
-    }
-
-    /// Returns the keys of an empty code, which never exist. Reading them checks that the cache answers.
-    #[must_use]
-    pub fn of_nothing() -> Self {
-        Self::of_name("")
-    }
-
-    fn of_name(name: &str) -> Self {
-        let mut keys = Self {
-            buffer: [0; _],
-            end: OPENING.len() + PREFIX.len() + name.len(),
-        };
-        let mut rest = keys.buffer.as_mut_slice();
-        for part in [OPENING, PREFIX, name, CLOSING] {
-            let (place, after) = rest.split_at_mut(part.len());
-            place.copy_from_slice(part.as_bytes());
-            rest = after;
-        }
-        keys
+        Self(code.as_str().into())
     }
 
     /// Returns the key of the destination.
     #[must_use]
-    pub fn link(&self) -> &[u8] {
-        &self.buffer[OPENING.len()..self.end]
+    pub fn link(&self) -> String {
+        format!("link:{}", self.0)
     }
 
     /// Returns the key of the negative entry, and of the mark of a link that was taken down.
     #[must_use]
-    pub fn none(&self) -> &[u8] {
-        &self.buffer[..self.end + CLOSING.len()]
+    pub fn none(&self) -> String {
+        format!("{{link:{}}}:none", self.0)
     }
 
-    /// Returns the key of the hold. Only changes need it, so it is not part of the buffer.
+    /// Returns the key of the hold.
     #[must_use]
-    pub fn hold(&self) -> Vec<u8> {
-        [&self.buffer[..self.end], HOLDING.as_bytes()].concat()
+    pub fn hold(&self) -> String {
+        format!("{{link:{}}}:hold", self.0)
     }
 }
 
@@ -111,6 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::code;
 
     fn second(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
@@ -120,9 +92,9 @@ mod tests {
     fn a_cluster_keeps_all_keys_of_a_code_on_one_node() {
         for name in ["a", "k7Qm2xB", &"x".repeat(code::MAX_LENGTH)] {
             let keys = Keys::of(Code::parse(name).unwrap());
-            assert_eq!(keys.link(), format!("link:{name}").as_bytes());
-            assert_eq!(keys.none(), format!("{{link:{name}}}:none").as_bytes());
-            assert_eq!(keys.hold(), format!("{{link:{name}}}:hold").as_bytes());
+            assert_eq!(keys.link(), format!("link:{name}"));
+            assert_eq!(keys.none(), format!("{{link:{name}}}:none"));
+            assert_eq!(keys.hold(), format!("{{link:{name}}}:hold"));
         }
     }
 

@@ -3,17 +3,29 @@
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use shortener_common::backends::Fault;
 
-/// Returns true if a healthy server rejected a command in time, such as a write to a full cache. The breaker stays
-/// closed then.
-pub(super) fn is_refusal(error: &RedisError) -> bool {
-    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
-    match error.kind() {
-        // Another server has to be found, or this one is not ready.
-        ErrorKind::Server(
-            Ask | BusyLoading | ClusterDown | MasterDown | Moved | ReadOnly | TryAgain,
-        ) => false,
-        ErrorKind::Server(_) | ErrorKind::Extension => true,
-        _ => false,
+/// What an error says about the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// A healthy server rejected the command in time, such as a write to a full cache.
+    Refusal,
+    /// Another server has to be found, or this one is not ready.
+    Unready,
+    /// There is no answer, or none that can be understood.
+    Failure,
+}
+
+impl Meaning {
+    pub(super) fn of(error: &RedisError) -> Self {
+        use ServerErrorKind::{
+            Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain,
+        };
+        match error.kind() {
+            ErrorKind::Server(
+                Ask | BusyLoading | ClusterDown | MasterDown | Moved | ReadOnly | TryAgain,
+            ) => Self::Unready,
+            ErrorKind::Server(_) | ErrorKind::Extension => Self::Refusal,
+            _ => Self::Failure,
+        }
     }
 }
 
@@ -67,28 +79,27 @@ mod tests {
     }
 
     #[test]
-    fn only_a_sound_server_s_refusal_leaves_the_breaker_closed() {
+    fn a_sound_server_refuses_another_is_not_ready_and_the_rest_is_no_answer() {
         let server = |kind: ServerErrorKind| RedisError::from((kind.into(), "x"));
         for kind in [ServerErrorKind::NoPerm, ServerErrorKind::ResponseError] {
-            assert!(is_refusal(&server(kind)), "{kind:?}");
+            assert_eq!(Meaning::of(&server(kind)), Meaning::Refusal, "{kind:?}");
         }
-        assert!(is_refusal(&redis::make_extension_error(
-            "OOM".to_owned(),
-            None
-        )));
+        let full = redis::make_extension_error("OOM".to_owned(), None);
+        assert_eq!(Meaning::of(&full), Meaning::Refusal);
         for kind in [
             ServerErrorKind::ReadOnly,
             ServerErrorKind::BusyLoading,
             ServerErrorKind::ClusterDown,
         ] {
-            assert!(!is_refusal(&server(kind)), "{kind:?}");
+            assert_eq!(Meaning::of(&server(kind)), Meaning::Unready, "{kind:?}");
         }
         for kind in [
             ErrorKind::Io,
             ErrorKind::Parse,
             ErrorKind::UnexpectedReturnType,
         ] {
-            assert!(!is_refusal(&RedisError::from((kind, "x"))), "{kind:?}");
+            let error = RedisError::from((kind, "x"));
+            assert_eq!(Meaning::of(&error), Meaning::Failure, "{kind:?}");
         }
     }
 }

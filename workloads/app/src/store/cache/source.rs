@@ -6,45 +6,35 @@ use anyhow::{Context, bail};
 use redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
     RedisConnectionInfo, RedisResult, TlsCertificates, TlsMode,
+    aio::{ConnectionManager, ConnectionManagerConfig},
     cluster::{ClusterClient, ClusterClientBuilder},
     io::tcp::TcpSettings,
-    sentinel::{
-        Sentinel, SentinelClient, SentinelClientBuilder, SentinelNodeConnectionInfo,
-        SentinelServerType,
-    },
+    sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
 };
 use shortener_common::{telemetry::call::Server, tls::ClientTls};
 
-use super::connection::Connection;
+use super::channel::Channel;
 use crate::config::{CacheArgs, CacheMode};
 
 /// One retry after a node reported that a key has moved; a request has no time for more.
 const CLUSTER_RETRIES: u32 = 1;
+/// The maximum number of commands waiting to be sent. It is far above the usual number, so that no command waits
+/// for a free slot. A command stays here although its request no longer waits for it.
+const QUEUE: usize = 1024;
 
 /// The servers of the cache, and the settings of connections.
 pub struct Source {
     servers: Servers,
-    /// The server attributes of spans.
-    server: Server,
-    /// The timeout of each connection step, and of an operation.
-    deadline: Duration,
+    /// The server attributes of spans. Of several addresses, only the first is used.
+    pub(super) server: Server,
+    /// The timeout of each connection step, and of a command.
+    pub(super) deadline: Duration,
 }
 
 enum Servers {
-    /// One server.
-    Single(Client),
-    /// A master that Sentinels report.
-    Sentinel {
-        /// The client of the Sentinels, with its connections to them.
-        sentinels: Box<Sentinel>,
-        /// The name of the master.
-        master: String,
-        /// The credentials and TLS settings for the master.
-        node: SentinelNodeConnectionInfo,
-    },
-    /// A master that Sentinels report, with certificates for all of them.
-    SentinelOverTls(Box<SentinelClient>),
-    /// A cluster.
+    Single(Box<Client>),
+    /// The master that Sentinels report.
+    Sentinel(Box<SentinelClient>),
     Cluster(Box<ClusterClient>),
 }
 
@@ -55,11 +45,9 @@ impl Source {
     /// Fails if an address is malformed, or if a certificate cannot be read. The message does not repeat the address,
     /// because it may contain a password.
     pub fn new(args: &CacheArgs) -> anyhow::Result<Option<Self>> {
-        let mut infos = args
-            .urls()
-            .iter()
-            .map(|url| connection_info(url))
-            .collect::<anyhow::Result<Vec<_>>>()?;
+        let urls = args.urls();
+        let infos = urls.iter().map(|url| connection_info(url));
+        let infos = infos.collect::<anyhow::Result<Vec<_>>>()?;
         let Some(first) = infos.first().cloned() else {
             return Ok(None);
         };
@@ -74,14 +62,15 @@ impl Source {
                 )
             }
             CacheMode::Single => {
-                let info = infos.remove(0).set_redis_settings(login);
-                Servers::Single(match tls {
+                let info = first.set_redis_settings(login);
+                Servers::Single(Box::new(match tls {
                     Some(tls) => Client::build_with_tls(info, tls)?,
                     None => Client::open(info)?,
-                })
+                }))
             }
             CacheMode::Sentinel => {
-                sentinels(infos, args.cache_sentinel_master.clone(), login, tls)?
+                let master = &args.cache_sentinel_master;
+                Servers::Sentinel(Box::new(sentinels(&infos, master, &login, tls)?))
             }
             CacheMode::Cluster => {
                 Servers::Cluster(Box::new(cluster(infos, &login, deadline, tls)?))
@@ -94,40 +83,27 @@ impl Source {
         }))
     }
 
-    /// Returns the timeout of each connection step, and of an operation.
-    #[must_use]
-    pub fn deadline(&self) -> Duration {
-        self.deadline
-    }
-
-    /// Returns the server attributes of spans. Of several addresses, only the first is used.
-    #[must_use]
-    pub fn server(&self) -> Server {
-        self.server.clone()
-    }
-
     /// Connects. Each step has a timeout, but the whole has none.
     ///
     /// # Errors
     /// Fails if the cache is unreachable or rejects the login.
-    pub async fn connect(&mut self) -> RedisResult<Connection> {
-        let deadline = self.deadline;
-        match &mut self.servers {
-            Servers::Single(client) => Connection::to_server(client, deadline).await,
-            Servers::Sentinel {
-                sentinels,
-                master,
-                node,
-            } => {
-                let master = sentinels.async_master_for(master, Some(node)).await?;
-                Connection::to_server(&master, deadline).await
+    pub async fn connect(&mut self) -> RedisResult<Channel> {
+        let client = match &mut self.servers {
+            Servers::Single(client) => Client::clone(client),
+            Servers::Sentinel(sentinels) => sentinels.async_get_client().await?,
+            Servers::Cluster(client) => {
+                return Ok(Channel::Cluster(client.get_async_connection().await?));
             }
-            Servers::SentinelOverTls(sentinels) => {
-                let master = sentinels.async_get_client().await?;
-                Connection::to_server(&master, deadline).await
-            }
-            Servers::Cluster(client) => Connection::to_cluster(client, deadline).await,
-        }
+        };
+        let settings = ConnectionManagerConfig::new()
+            .set_connection_timeout(Some(self.deadline))
+            // A command has its time limit together with the connection that it may wait for.
+            .set_response_timeout(None)
+            // The next command tries again.
+            .set_number_of_retries(0)
+            .set_pipeline_buffer_size(QUEUE);
+        let manager = ConnectionManager::new_with_config(client, settings).await?;
+        Ok(Channel::Server(manager))
     }
 }
 
@@ -165,26 +141,6 @@ fn login(mut settings: RedisConnectionInfo, args: &CacheArgs) -> RedisConnection
     settings
 }
 
-fn with_database(info: ConnectionInfo, number: i64) -> ConnectionInfo {
-    let settings = info.redis_settings().clone().set_db(number);
-    info.set_redis_settings(settings)
-}
-
-/// Returns the settings of connections to a server that a Sentinel reports: TLS if the Sentinels use it.
-fn node(
-    sentinel: Option<&ConnectionAddr>,
-    login: RedisConnectionInfo,
-) -> SentinelNodeConnectionInfo {
-    let node = SentinelNodeConnectionInfo::default()
-        .set_redis_connection_info(login)
-        .set_tcp_settings(tcp());
-    match sentinel {
-        Some(ConnectionAddr::TcpTls { insecure: true, .. }) => node.set_tls_mode(TlsMode::Insecure),
-        Some(ConnectionAddr::TcpTls { .. }) => node.set_tls_mode(TlsMode::Secure),
-        _ => node,
-    }
-}
-
 fn certificates(tls: ClientTls) -> TlsCertificates {
     TlsCertificates {
         client_tls: tls.identity.map(|identity| ClientTlsConfig {
@@ -195,52 +151,43 @@ fn certificates(tls: ClientTls) -> TlsCertificates {
     }
 }
 
-/// Returns the master that Sentinels report.
+/// Returns a client of the Sentinels, which have the login of the first, and of the master behind them, which has TLS if
+/// the first has it.
 fn sentinels(
-    infos: Vec<ConnectionInfo>,
-    master: String,
-    login: RedisConnectionInfo,
-    tls: Option<TlsCertificates>,
-) -> RedisResult<Servers> {
-    if let Some(tls) = tls {
-        let client = sentinels_over_tls(&infos, &master, &login, tls)?;
-        return Ok(Servers::SentinelOverTls(Box::new(client)));
-    }
-    let node = node(infos.first().map(ConnectionInfo::addr), login);
-    // A Sentinel has no databases.
-    let infos = infos.into_iter().map(|info| with_database(info, 0));
-    Ok(Servers::Sentinel {
-        node,
-        sentinels: Box::new(Sentinel::build(infos.collect::<Vec<_>>())?),
-        master,
-    })
-}
-
-/// Returns a client of the Sentinels and of the master behind them. The library takes certificates for both only
-/// here, where all Sentinels have the login of the first.
-fn sentinels_over_tls(
     infos: &[ConnectionInfo],
     master: &str,
     login: &RedisConnectionInfo,
-    tls: TlsCertificates,
+    tls: Option<TlsCertificates>,
 ) -> RedisResult<SentinelClient> {
-    let first = infos.first().map(ConnectionInfo::redis_settings);
     let addresses = infos.iter().map(|info| info.addr().clone());
     let mut builder = SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
         .set_client_to_sentinel_tcp_settings(tcp())
-        .set_client_to_sentinel_tls_mode(TlsMode::Secure)
-        .set_client_to_sentinel_certificates(tls.clone())
         .set_client_to_redis_tcp_settings(tcp())
-        .set_client_to_redis_tls_mode(TlsMode::Secure)
-        .set_client_to_redis_certificates(tls)
         .set_client_to_redis_protocol(login.protocol())
         .set_client_to_redis_db(login.db());
+    let first = infos.first();
+    if let Some(ConnectionAddr::TcpTls { insecure, .. }) = first.map(ConnectionInfo::addr) {
+        let verifies = tls.is_some() || !insecure;
+        let mode = if verifies {
+            TlsMode::Secure
+        } else {
+            TlsMode::Insecure
+        };
+        builder = builder.set_client_to_redis_tls_mode(mode);
+    }
+    if let Some(tls) = tls {
+        builder = builder
+            .set_client_to_sentinel_tls_mode(TlsMode::Secure)
+            .set_client_to_sentinel_certificates(tls.clone())
+            .set_client_to_redis_certificates(tls);
+    }
     if let Some(username) = login.username() {
         builder = builder.set_client_to_redis_username(username);
     }
     if let Some(password) = login.password() {
         builder = builder.set_client_to_redis_password(password);
     }
+    let first = first.map(ConnectionInfo::redis_settings);
     if let Some(username) = first.and_then(RedisConnectionInfo::username) {
         builder = builder.set_client_to_sentinel_username(username);
     }
@@ -259,11 +206,10 @@ fn cluster(
     let infos = infos
         .into_iter()
         .map(|info| info.set_redis_settings(login.clone()));
-    let builder = ClusterClientBuilder::new(infos);
-    let builder = match tls {
-        Some(tls) => builder.certs(tls),
-        None => builder,
-    };
+    let mut builder = ClusterClientBuilder::new(infos);
+    if let Some(tls) = tls {
+        builder = builder.certs(tls);
+    }
     builder
         .tcp_settings(tcp())
         .connection_timeout(deadline)

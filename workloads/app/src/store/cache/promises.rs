@@ -1,0 +1,256 @@
+//! What keeps a takedown down and a create visible: the entries of a code, and every command that writes them.
+//!
+//! `link:<code>` holds exactly the destination as a URI ([`crate::location`]).
+//! `{link:<code>}:none` is a negative entry: for 15 s it records that there is no such code, until the code is
+//! created. For a link that was taken down it holds a mark instead.
+//! `{link:<code>}:hold` is there for a while after the link was taken down or changed. Guarantees:
+//! - A destination takes precedence over a negative entry. A create writes the destination and deletes the negative
+//!   entry before its response is sent. A negative entry that a slow reader writes after a create is therefore
+//!   ignored for as long as the destination is there.
+//! - If a create cannot reach the cache, the replica repeats the write, and until then ignores a negative entry of that
+//!   code ([`PendingWrites`]).
+//! - An acknowledged link is therefore never reported as missing, with two exceptions that last at most 15 s: the
+//!   replica that created it could not reach the cache while other replicas could, or its new entry was evicted or
+//!   deleted while a reader was still writing.
+//! - A mark takes precedence over a destination. A takedown removes the destination and writes the mark before its
+//!   response is sent. As long as the mark or the hold is there, no reader writes a destination that it read before.
+//! - A takedown that the cache did not confirm is repeated by the replicas until it is
+//!   ([`PurgeSweeper`](crate::store::purge_sweeper)).
+//!
+//! Each change is one script, so that a lookup sees all of it or nothing.
+
+use std::{collections::VecDeque, sync::LazyLock, time::Duration};
+
+use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
+use redis::{ErrorKind, RedisError, RedisResult, Script, Value};
+use tokio::time::Instant;
+
+use super::{
+    Known,
+    channel::Channel,
+    keys::{Keys, Lifetime},
+};
+use crate::{
+    code::Code,
+    location,
+    store::{Link, MAX_TEXT, Stored, Takedown},
+    target,
+};
+
+/// The time to live of a negative entry.
+const DENIAL: Duration = Duration::from_secs(15);
+/// The value of a negative entry.
+const DENIED: &str = "1";
+/// The values of a mark, which are those of the response.
+const DISABLED: &str = "410";
+const LEGAL: &str = "451";
+/// The maximum length of a notice in a mark, in bytes.
+const MAX_NOTICE: usize = 4 * MAX_TEXT;
+/// The factor that spreads the ends of entries which were written at the same time.
+const JITTER: std::ops::RangeInclusive<f64> = 0.9..=1.1;
+/// The time for which links that the cache has missed are kept: twice that of a negative entry, because a slow reader
+/// may write one some time after the link was created.
+const RETENTION: Duration = Duration::from_secs(30);
+/// The time after a change of a link in which only changes write. A write that the cache missed is repeated for a
+/// shorter time, so none brings back an earlier state of the link.
+const HOLD: Duration = RETENTION.saturating_add(Duration::from_secs(10));
+/// The maximum memory of links that the cache has missed, in bytes: a thousand with the longest URLs.
+const ROOM: usize = 2 * 1024 * 1024;
+
+static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("write.lua")));
+static PURGE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("purge.lua")));
+
+/// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
+/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss.
+pub(super) fn understand(url: Value, none: Value) -> RedisResult<Option<Known>> {
+    if let Value::BulkString(mark) = &none
+        && let Some(takedown) = takedown_in(mark)
+    {
+        return Ok(Some(Known::Down(takedown)));
+    }
+    match (url, none) {
+        (Value::BulkString(url), _) => {
+            if target::is_plain(&url) {
+                return Ok(Some(Known::To(url.into())));
+            }
+            let url = str::from_utf8(&url).ok();
+            let sound = url.filter(|url| target::is_sound(url));
+            Ok(sound.map(|url| Known::To(location::ascii(url).into_owned().into())))
+        }
+        (Value::Nil, Value::BulkString(_)) => Ok(Some(Known::Nothing)),
+        (Value::Nil, Value::Nil) => Ok(None),
+        _ => Err(garbage()),
+    }
+}
+
+/// Returns the error of a reply that no cache would give.
+pub(super) fn garbage() -> RedisError {
+    (ErrorKind::UnexpectedReturnType, "wrong reply to MGET").into()
+}
+
+/// Returns the mark of a link that is down.
+fn mark_of(takedown: &Takedown) -> String {
+    match takedown {
+        Takedown::Disabled => DISABLED.to_owned(),
+        Takedown::Legal { notice: None } => LEGAL.to_owned(),
+        Takedown::Legal {
+            notice: Some(notice),
+        } => format!("{LEGAL}\n{notice}"),
+    }
+}
+
+/// Returns the takedown that a mark stands for, or `None` for a negative entry.
+fn takedown_in(value: &[u8]) -> Option<Takedown> {
+    if value.starts_with(DISABLED.as_bytes()) {
+        return Some(Takedown::Disabled);
+    }
+    let rest = value.strip_prefix(LEGAL.as_bytes())?;
+    let notice = rest.strip_prefix(b"\n").and_then(|text| {
+        let text = str::from_utf8(text).ok()?;
+        (text.len() <= MAX_NOTICE).then(|| text.to_owned())
+    });
+    Some(Takedown::Legal { notice })
+}
+
+/// The entry of a code that is written.
+pub(super) struct Entry {
+    /// The number of the key in the script: the destination is 1, the negative entry or mark 2.
+    key: u8,
+    value: String,
+    lifetime: Lifetime,
+}
+
+impl Entry {
+    /// Returns the entry for a result of the database; `None` for an expired link, because it would save nothing.
+    pub(super) fn of(stored: Option<Stored>, ttl: Duration) -> Option<Self> {
+        let (key, value, lifetime) = match stored {
+            Some(Stored::Live { url, expires_at }) => (1, url, lifetime(ttl, expires_at)?),
+            Some(Stored::Down(takedown)) => (2, mark_of(&takedown), lifetime(ttl, None)?),
+            Some(Stored::Expired) => return None,
+            None => {
+                let lifetime = Lifetime::Seconds(DENIAL.as_secs());
+                (2, DENIED.to_owned(), lifetime)
+            }
+        };
+        Some(Self {
+            key,
+            value,
+            lifetime,
+        })
+    }
+}
+
+fn lifetime(ttl: Duration, expires_at: Option<Timestamp>) -> Option<Lifetime> {
+    Lifetime::of_link(
+        ttl,
+        rand::random_range(JITTER),
+        expires_at,
+        Timestamp::now(),
+    )
+}
+
+/// Writes what was read from the database, unless the link was changed a moment ago or is taken down.
+pub(super) async fn fill(channel: Channel, keys: &Keys, entry: &Entry) -> RedisResult<()> {
+    write(channel, keys, false, Some(entry)).await
+}
+
+async fn write(
+    mut channel: Channel,
+    keys: &Keys,
+    is_new: bool,
+    entry: Option<&Entry>,
+) -> RedisResult<()> {
+    let mut call = WRITE.key(keys.link());
+    call.key(keys.none()).key(keys.hold()).arg(u8::from(is_new));
+    if let Some(entry) = entry {
+        let (option, end) = entry.lifetime.option();
+        call.arg(entry.key).arg(&entry.value).arg(option).arg(end);
+    }
+    call.invoke_async::<()>(&mut channel).await
+}
+
+/// Removes the destination after a change of a link, and marks the link if it is down. The mark has to outlive every
+/// destination that was written before.
+pub(super) async fn purge(
+    mut channel: Channel,
+    keys: &Keys,
+    takedown: Option<&Takedown>,
+    ttl: Duration,
+) -> RedisResult<()> {
+    let mark = takedown.map(mark_of).unwrap_or_default();
+    let longest = ttl.mul_f64(*JITTER.end());
+    let mut call = PURGE.key(keys.link());
+    call.key(keys.none()).key(keys.hold());
+    call.arg(mark).arg((longest + HOLD).as_secs());
+    call.arg(HOLD.as_secs());
+    call.invoke_async::<()>(&mut channel).await
+}
+
+/// The recently created links that may still have a negative entry in the cache, because it missed them. Without room,
+/// the oldest are dropped.
+#[derive(Debug)]
+pub(super) struct PendingWrites {
+    /// The time to live of an entry.
+    ttl: Duration,
+    links: Mutex<VecDeque<(Instant, Link)>>,
+}
+
+impl PendingWrites {
+    pub(super) fn new(ttl: Duration) -> Self {
+        let links = Mutex::default();
+        Self { ttl, links }
+    }
+
+    /// Writes a new link, unless it ends too soon, and ends its negative entry.
+    pub(super) async fn create(&self, channel: Channel, link: &Link) -> RedisResult<()> {
+        let Ok(code) = Code::parse(&link.code) else {
+            return Ok(());
+        };
+        let entry = lifetime(self.ttl, link.expires_at).map(|lifetime| Entry {
+            key: 1,
+            value: location::ascii(&link.url).into_owned(),
+            lifetime,
+        });
+        write(channel, &Keys::of(code), true, entry.as_ref()).await
+    }
+
+    /// Adds a link that was just created.
+    pub(super) fn push(&self, link: Link) {
+        let mut links = self.recent();
+        links.push_back((Instant::now(), link));
+        let bytes = |item: &(_, Link)| size_of_val(item) + item.1.code.len() + item.1.url.len();
+        while links.iter().map(bytes).sum::<usize>() > ROOM {
+            links.pop_front();
+        }
+    }
+
+    /// Returns the oldest link of the period.
+    pub(super) fn oldest(&self) -> Option<Link> {
+        self.recent().front().map(|(_, link)| link.clone())
+    }
+
+    /// Returns true if the link of this code is on the list.
+    pub(super) fn holds(&self, code: &str) -> bool {
+        self.recent().iter().any(|(_, link)| link.code == code)
+    }
+
+    /// Removes the link of this code, because the cache has it, or because it was changed.
+    pub(super) fn forget(&self, code: &str) {
+        self.recent().retain(|(_, link)| link.code != code);
+    }
+
+    fn recent(&self) -> MutexGuard<'_, VecDeque<(Instant, Link)>> {
+        let mut links = self.links.lock();
+        while links
+            .front()
+            .is_some_and(|(since, _)| since.elapsed() > RETENTION)
+        {
+            links.pop_front();
+        }
+        links
+    }
+}
+
+#[cfg(test)]
+mod tests;

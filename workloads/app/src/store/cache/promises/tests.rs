@@ -1,0 +1,167 @@
+use tokio::time::advance;
+
+use super::*;
+
+fn text(text: &str) -> Value {
+    Value::BulkString(text.as_bytes().to_vec())
+}
+
+fn understood([url, none]: [Value; 2]) -> Option<Known> {
+    understand(url, none).unwrap()
+}
+
+#[test]
+fn a_destination_wins_over_a_denial() {
+    let to = Some(Known::To("https://example.com/".into()));
+    assert_eq!(understood([text("https://example.com/"), Value::Nil]), to);
+    assert_eq!(understood([text("https://example.com/"), text("1")]), to);
+    assert_eq!(understood([Value::Nil, text("1")]), Some(Known::Nothing));
+    assert_eq!(understood([Value::Nil, Value::Nil]), None);
+}
+
+#[test]
+fn a_mark_wins_over_a_destination() {
+    let destination = || text("https://example.com/");
+    for first in [destination(), Value::Nil, text("garbage")] {
+        assert_eq!(
+            understood([first.clone(), text("410")]),
+            Some(Known::Down(Takedown::Disabled))
+        );
+        let notice = Some("a notice".to_owned());
+        assert_eq!(
+            understood([first, text("451\na notice")]),
+            Some(Known::Down(Takedown::Legal { notice }))
+        );
+    }
+}
+
+#[test]
+fn what_could_not_have_been_shortened_is_a_miss() {
+    for bad in [
+        "",
+        "garbage",
+        "javascript:alert(1)",
+        "https://example.com/\r\nSet-Cookie: a=b",
+        "https://a:b@example.com/",
+        "https://exa<mple.com/",
+    ] {
+        assert_eq!(understood([text(bad), text("1")]), None, "{bad:?}");
+    }
+    assert_eq!(
+        understood([Value::BulkString(vec![0xff]), Value::Nil]),
+        None
+    );
+}
+
+#[test]
+fn what_is_no_uri_is_one_after_the_look_up() {
+    assert_eq!(
+        understood([text("https://bücher.example/ü"), Value::Nil]),
+        Some(Known::To("https://xn--bcher-kva.example/%C3%BC".into()))
+    );
+    // A destination may be 2,048 bytes long as given, and is longer as a URI.
+    for host in ["example.com", "192.0.2.7"] {
+        let long = format!("https://{host}/{}", "%C3%BC".repeat(1000));
+        let known = Some(Known::To(long.clone().into()));
+        assert_eq!(understood([text(&long), Value::Nil]), known);
+    }
+}
+
+#[test]
+fn what_no_cache_would_answer_is_an_error() {
+    for [url, none] in [
+        [Value::Int(1), Value::Nil],
+        [Value::Nil, Value::Int(1)],
+        [Value::Okay, Value::Okay],
+        [Value::Array(vec![]), Value::Nil],
+    ] {
+        assert!(understand(url.clone(), none).is_err(), "{url:?}");
+    }
+}
+
+#[test]
+fn a_mark_says_what_the_takedown_was() {
+    for takedown in [
+        Takedown::Disabled,
+        Takedown::Legal { notice: None },
+        Takedown::Legal {
+            notice: Some("by order of a court\nin Bücher".to_owned()),
+        },
+    ] {
+        let mark = mark_of(&takedown);
+        assert_eq!(takedown_in(mark.as_bytes()), Some(takedown));
+    }
+}
+
+#[test]
+fn a_negative_entry_is_no_mark_and_garbage_is_no_notice() {
+    for other in [&b""[..], b"1", b"41", b"404", b"x410"] {
+        assert_eq!(takedown_in(other), None, "{other:?}");
+    }
+    let long = format!("451\n{}", "x".repeat(MAX_NOTICE + 1));
+    for unreadable in [&b"451"[..], b"451x", b"451\n\xff", long.as_bytes()] {
+        let takedown = takedown_in(unreadable);
+        assert_eq!(takedown, Some(Takedown::Legal { notice: None }));
+    }
+}
+
+#[test]
+fn the_script_and_this_file_agree_on_what_a_mark_is() {
+    let script = include_str!("../write.lua");
+    for kind in [DISABLED, LEGAL] {
+        assert!(script.contains(&format!("kind == '{kind}'")), "{kind}");
+    }
+}
+
+fn link(number: usize) -> Link {
+    Link {
+        code: number.to_string(),
+        url: "https://example.com/".to_owned(),
+        created_at: Timestamp::UNIX_EPOCH,
+        expires_at: None,
+    }
+}
+
+fn list() -> PendingWrites {
+    PendingWrites::new(Duration::from_secs(3600))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_can_deny_any_more_is_forgotten() {
+    let pending = list();
+    pending.push(link(1));
+    advance(RETENTION).await;
+    pending.push(link(2));
+    assert_eq!(pending.oldest(), Some(link(1)));
+    advance(Duration::from_millis(1)).await;
+    assert_eq!(pending.oldest(), Some(link(2)));
+    assert!(!pending.holds("1"));
+}
+
+#[test]
+fn their_memory_is_bounded_and_the_latest_are_kept() {
+    const NUMBER: usize = 2000;
+    let pending = list();
+    for number in 0..NUMBER {
+        pending.push(Link {
+            url: "x".repeat(2000),
+            ..link(number)
+        });
+    }
+    let kept = (0..NUMBER).filter(|number| pending.holds(&number.to_string()));
+    let kept: Vec<usize> = kept.collect();
+    assert!((900..1050).contains(&kept.len()), "{}", kept.len());
+    assert_eq!(kept.first(), Some(&(NUMBER - kept.len())));
+}
+
+#[test]
+fn a_link_on_the_list_is_found_by_its_code() {
+    let pending = list();
+    assert!(!pending.holds("1"));
+    pending.push(link(1));
+    assert!(pending.holds("1") && !pending.holds("2"));
+    pending.forget("2");
+    assert!(pending.holds("1"));
+    pending.forget("1");
+    assert!(!pending.holds("1"));
+}
