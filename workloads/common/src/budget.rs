@@ -36,14 +36,9 @@ impl Budget {
         let share =
             bytes.and_then(|bytes| Arc::clone(&self.free).try_acquire_many_owned(bytes).ok());
         if share.is_none() {
-            self.count_refusal();
+            self.refused.inc();
         }
         share
-    }
-
-    /// Counts an item for which there was no room.
-    pub fn count_refusal(&self) {
-        self.refused.inc();
     }
 
     /// Returns the number of items for which there was no room.

@@ -36,13 +36,15 @@ const FIXED: u64 =
     // 512 redirects, 256 other look-ups and 256 changes that wait for the database, and the results of 160 look-ups. The
     // requests belong to the connections, and their bodies to the bodies.
     + 2
+    // 256 commands to the cache, and the links that it has missed.
+    + 4
     // The values of one body, while it is read.
     + 3
     // Metrics, and documents that do not change.
     + 2;
 
 /// The memory of all buffers at the default limit, in MiB: the sum of what [`Memory::divide`] gives to each.
-const BUFFERS: u64 = 70;
+const BUFFERS: u64 = 66;
 
 /// The memory limit is too low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,10 +68,6 @@ pub struct Memory {
     pub bodies: Budget,
     /// Jobs that the broker has not confirmed. A further one is refused.
     pub jobs: Budget,
-    /// Commands to the cache. Without room, a request continues without the cache.
-    pub cache_commands: Budget,
-    /// Links that the cache has missed. The oldest ones are dropped.
-    pub cache_writes: Budget,
     /// The bytes for spans that wait for the collector. Further ones are dropped, and counted with those of telemetry.
     pub spans: usize,
     /// The bytes for log records that wait for the collector, as for spans.
@@ -116,8 +114,6 @@ impl Memory {
             connections: part(36),
             bodies: budget("bodies", 10),
             jobs: budget("jobs", 9),
-            cache_commands: budget("cache_commands", 2),
-            cache_writes: budget("cache_writes", 2),
             spans: part(4),
             log_records: part(4),
             log_lines: part(3),
@@ -151,12 +147,7 @@ mod tests {
 
     /// Returns the most memory that a program takes, in bytes.
     fn most(memory: &Memory) -> u64 {
-        let budgets = [
-            &memory.bodies,
-            &memory.jobs,
-            &memory.cache_commands,
-            &memory.cache_writes,
-        ];
+        let budgets = [&memory.bodies, &memory.jobs];
         let buffers = [
             memory.connections,
             memory.spans,
