@@ -147,6 +147,7 @@ async fn steps(
     follow::queue(scope, stack, &validated, drain);
     follow::stores(scope, stack, &validated);
     follow::probes(scope, &validated);
+    follow::purge(scope, &validated);
     let mut rest = if conflict {
         CONFLICT_RECHECK
     } else {
@@ -156,9 +157,10 @@ async fn steps(
         rest = rest.min(READ_RECHECK);
     }
     if stack.spec.paused {
-        let mut live = apply::observe(scope, identity);
+        let (mut live, written) = apply::pause(scope, identity).await;
         rest = rest.min(missing_pods::follow(scope, stack, identity, &mut live).await);
         tell(scope, stack, Outcome::Paused(&validated, &live)).await?;
+        written?;
     } else {
         let Some((mut live, written)) = write(scope, identity, desired).await else {
             return Ok(Action::await_change());

@@ -25,6 +25,7 @@ mod outages;
 mod pod_security;
 mod pod_templates;
 mod public_tasks;
+mod purge;
 mod queue;
 mod references;
 mod status;

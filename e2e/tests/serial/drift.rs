@@ -194,6 +194,7 @@ fn harmful_edit(child: &Child) -> Result<Option<(&'static str, Value)>> {
         ),
         "NetworkPolicy" => ("/spec/podSelector", json!({"spec": pods})),
         "HorizontalPodAutoscaler" => ("/spec/maxReplicas", json!({"spec": {"maxReplicas": 9}})),
+        "CronJob" => ("/spec/suspend", json!({"spec": {"suspend": true}})),
         "PodDisruptionBudget" => ("/spec/selector", json!({"spec": budget})),
         kind => bail!("this test has no harmful edit of the kind {kind}"),
     };

@@ -12,6 +12,7 @@ mod group;
 mod live;
 mod owner;
 mod pass;
+mod pause;
 mod prune;
 mod spare;
 mod withheld;
@@ -34,6 +35,14 @@ use pass::Pass;
 
 /// Time for the writes of a step. It leaves a reconcile the time to report.
 const TIME: Duration = Duration::from_secs(20);
+
+/// Suspends what a paused stack would start by itself, and changes nothing else.
+pub async fn pause(scope: &Scope, identity: &StackIdentity) -> Applied {
+    let deadline = Instant::now() + TIME;
+    let mut pass = Pass::new(scope, identity, deadline);
+    pass.suspend().await;
+    pass.finish(Pass::new(scope, identity, deadline))
+}
 
 /// Writes the children that differ, then deletes those that are no longer desired. Returns `None` without a change if a
 /// child would have to be created for a stack that is gone.

@@ -1,11 +1,14 @@
 //! Registration of a stack with the monitors and the probes, which observe it between its reconciles. Each reconcile repeats
 //! it with the spec that it has validated.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::{batch::v1::CronJob, core::v1::Pod};
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::stack::{Drain, ValidatedStack},
-    plan::{conditions, stores::external},
+    model::{
+        metadata::{Component, component_name},
+        stack::{Drain, ValidatedStack},
+    },
+    plan::{conditions, has_purged, stores::external},
 };
 
 use super::context::Scope;
@@ -43,6 +46,16 @@ pub(super) fn stores(scope: &Scope, stack: &ShortenerStack, validated: &Validate
         }),
         None => backends.forget(&key),
     }
+}
+
+/// Exports if the last removal of expired data that was due has succeeded.
+pub(super) fn purge(scope: &Scope, validated: &ValidatedStack) {
+    let (namespace, stack) = validated.identity.key();
+    let name = component_name(&stack, Component::Purge);
+    let live = scope.inventory.kept::<CronJob>(&namespace, &name);
+    let succeeded = live.and_then(|live| has_purged(&live));
+    let metrics = &scope.context.metrics;
+    metrics.purged(&namespace, &stack, succeeded);
 }
 
 /// Names what is tried with the stack: connections past its gateway, and a passage through it.

@@ -24,6 +24,7 @@ mod pod_contents;
 mod pod_templates;
 mod probes;
 mod profiles;
+mod purge;
 mod queue;
 mod traces;
 mod upgrade;

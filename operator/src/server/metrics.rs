@@ -45,6 +45,7 @@ pub struct Metrics {
     dead_letters: IntGaugeVec,
     dropped: IntCounterVec,
     workers: IntGaugeVec,
+    purges: IntGaugeVec,
     pub probes: ProbeMetrics,
 }
 
@@ -97,16 +98,14 @@ impl Metrics {
             watch_errors: watch_errors()?,
             spans_dropped: spans_dropped()?,
             queues: queues()?,
-            dead_letters: IntGaugeVec::new(
-                Opts::new("dead_letters", "Messages in a stack's dead-letter queue."),
-                &["namespace", "stack"],
-            )?,
+            dead_letters: of_stack("dead_letters", "Messages in a stack's dead-letter queue.")?,
             dropped: counter(
                 "dead_letters_dropped_total",
                 "Dead letters that a stack's broker has dropped since its start because their queue was full.",
                 &["namespace", "stack"],
             )?,
             workers: workers()?,
+            purges: purges()?,
             probes: ProbeMetrics::register(&stack_registry)?,
             stack_registry,
         };
@@ -131,7 +130,8 @@ impl Metrics {
         stacks.register(Box::new(self.queues.clone()))?;
         stacks.register(Box::new(self.dead_letters.clone()))?;
         stacks.register(Box::new(self.dropped.clone()))?;
-        stacks.register(Box::new(self.workers.clone()))
+        stacks.register(Box::new(self.workers.clone()))?;
+        stacks.register(Box::new(self.purges.clone()))
     }
 
     /// Counts a reconcile that has ended; `failure` is the reason if it has failed, a fixed string.
@@ -165,16 +165,12 @@ impl Metrics {
 
     /// Sets the decided number of a stack's workers; `None` if the spec states it.
     pub fn workers_desired(&self, namespace: &str, stack: &str, number: Option<i32>) {
-        match number {
-            Some(number) => {
-                let gauge = self.workers.with_label_values(&[namespace, stack]);
-                gauge.set(number.into());
-            }
-            None => {
-                // The error means that the stack had no such metric.
-                let _ = self.workers.remove_label_values(&[namespace, stack]);
-            }
-        }
+        set(&self.workers, &[namespace, stack], number.map(i64::from));
+    }
+
+    /// Sets whether the last removal of a stack's expired data that was due has succeeded; `None` if none was due.
+    pub fn purged(&self, namespace: &str, stack: &str, succeeded: Option<bool>) {
+        set(&self.purges, &[namespace, stack], succeeded.map(i64::from));
     }
 
     /// Removes the metrics of a deleted stack.
@@ -182,6 +178,7 @@ impl Metrics {
         // The error means that the stack had no such metric.
         let _ = self.stacks.remove_label_values(&[namespace, name]);
         self.workers_desired(namespace, name, None);
+        self.purged(namespace, name, None);
         self.forget_queue(namespace, name);
         self.probes.forget_stack(namespace, name);
     }
@@ -191,6 +188,7 @@ impl Metrics {
         for gauge in [
             &self.stacks,
             &self.workers,
+            &self.purges,
             &self.queues,
             &self.dead_letters,
         ] {
@@ -263,10 +261,29 @@ impl Metrics {
     }
 }
 
+/// Sets the value of a series, or removes the series.
+fn set(gauge: &IntGaugeVec, labels: &[&str], value: Option<i64>) {
+    match value {
+        Some(value) => gauge.with_label_values(labels).set(value),
+        None => {
+            // The error means that there was no such series.
+            let _ = gauge.remove_label_values(labels);
+        }
+    }
+}
+
 fn workers() -> Result<IntGaugeVec, prometheus::Error> {
     let help = "Workers that workers.autoscaling of a stack has decided on.";
-    let labels = &["namespace", "stack"];
-    IntGaugeVec::new(Opts::new("workers_desired", help), labels)
+    of_stack("workers_desired", help)
+}
+
+fn purges() -> Result<IntGaugeVec, prometheus::Error> {
+    let help = "Whether the last removal of a stack's expired data that was due has succeeded (1) or not (0).";
+    of_stack("purge_succeeded", help)
+}
+
+fn of_stack(name: &str, help: &str) -> Result<IntGaugeVec, prometheus::Error> {
+    IntGaugeVec::new(Opts::new(name, help), &["namespace", "stack"])
 }
 
 fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
@@ -327,6 +344,7 @@ mod tests {
         metrics.stack_ready("links", "acme", true);
         metrics.queue("links", "acme", depths);
         metrics.workers_desired("links", "acme", Some(0));
+        metrics.purged("links", "acme", Some(true));
         let probes = &metrics.probes;
         probes.passage("links", "acme", Duration::ZERO, true);
         probes.policies_enforced("links", "acme", true);
@@ -379,6 +397,7 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         metrics.stack_ready("team-a", "acme", true);
         metrics.workers_desired("team-a", "acme", Some(3));
+        metrics.purged("team-a", "acme", Some(false));
         assert!(
             page(&metrics)
                 .contains("shortener_stack_workers_desired{namespace=\"team-a\",stack=\"acme\"} 3")

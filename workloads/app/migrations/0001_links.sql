@@ -58,9 +58,3 @@ CREATE TABLE link_keys (
     code text COLLATE "C",
     created_at timestamptz NOT NULL DEFAULT now()
 );
-
--- Work that repeats: one replica claims each time.
-CREATE TABLE schedules (
-    name text PRIMARY KEY,
-    ran_at timestamptz NOT NULL
-);

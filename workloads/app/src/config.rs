@@ -4,14 +4,13 @@ mod auth;
 mod cache;
 mod destinations;
 mod links;
-mod purge;
 
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use http::HeaderValue;
 use shortener_common::{
-    config::{DatabaseArgs, LogArgs, MemoryArgs, QueueArgs, TelemetryArgs, seconds},
+    config::{DatabaseArgs, LogArgs, MemoryArgs, PurgeArgs, QueueArgs, TelemetryArgs, seconds},
     memory::{Memory, TooLow},
     server::{PER_CONNECTION, most_connections},
     vector::VectorArgs,
@@ -23,7 +22,6 @@ pub use self::{
     cache::{CacheArgs, CacheMode},
     destinations::DestinationArgs,
     links::LinksArgs,
-    purge::ScheduleArgs,
 };
 use crate::{cors, dead_letters::DeadLettersArgs};
 
@@ -53,6 +51,8 @@ pub enum Command {
     Migrate(Box<MigrateArgs>),
     /// Work with dead letters, print the answer as JSON, and exit.
     DeadLetters(Box<DeadLettersArgs>),
+    /// Remove expired data, and exit.
+    Purge(Box<PurgeOnceArgs>),
 }
 
 impl Cli {
@@ -84,6 +84,23 @@ pub struct MigrateArgs {
     /// Time limit in seconds for the database to become ready.
     #[arg(long = "migrate-timeout-seconds", env = "MIGRATE_TIMEOUT_SECONDS", default_value = "300", value_parser = seconds)]
     pub timeout: Duration,
+}
+
+/// Settings of `app purge`.
+#[derive(Clone, Debug, Args)]
+pub struct PurgeOnceArgs {
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// The extent of the removal.
+    #[command(flatten)]
+    pub extent: PurgeArgs,
+    /// The log.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// The export of traces and logs.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
 }
 
 /// Settings of `app serve`.
@@ -148,9 +165,9 @@ pub struct ServeArgs {
     /// The keys of clients.
     #[command(flatten)]
     pub auth: AuthArgs,
-    /// The removal of expired data.
+    /// The removal of expired data. A job is unknown once it may have been removed.
     #[command(flatten)]
-    pub purge: ScheduleArgs,
+    pub purge: PurgeArgs,
     /// The destinations that links may have.
     #[command(flatten)]
     pub destinations: DestinationArgs,
@@ -318,8 +335,6 @@ mod tests {
             ("--cache-ttl-seconds", "0"),
             ("--cache-mode", "Single!"),
             ("--auth-protect", "admin"),
-            ("--purge-schedule", ""),
-            ("--purge-schedule", "60 * * * *"),
             ("--purge-keep-days", "3651"),
             ("--links-root-target", "/welcome"),
             ("--links-unknown-target", "https://a@b"),

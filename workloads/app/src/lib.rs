@@ -26,7 +26,6 @@ pub mod route;
 pub mod router;
 pub mod routes;
 pub mod run;
-pub mod scheduler;
 pub mod scope;
 pub mod shortcut;
 pub mod state;

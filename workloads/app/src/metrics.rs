@@ -2,7 +2,6 @@
 
 mod auth;
 mod cache;
-mod schedule;
 
 use std::{
     sync::atomic::AtomicU32,
@@ -20,13 +19,12 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 use shortener_common::{
-    database::LaneMetrics, memory::Memory, purge::PurgeMetrics, trace::TraceContext,
-    vector::VectorMetrics,
+    database::LaneMetrics, memory::Memory, trace::TraceContext, vector::VectorMetrics,
 };
 
 use crate::{publisher::metrics::PublisherMetrics, route::Route};
 
-pub use self::{auth::AuthMetrics, cache::CacheMetrics, schedule::ScheduleMetrics};
+pub use self::{auth::AuthMetrics, cache::CacheMetrics};
 
 /// The upper bounds of the buckets in seconds: OpenTelemetry's recommendation, with finer steps below 5 ms because
 /// a redirect takes less.
@@ -189,15 +187,6 @@ impl Metrics {
         CacheMetrics::register(&mut self.registry)
     }
 
-    /// Registers the metrics of the purge, which exist only if it has a schedule.
-    pub fn with_purge(&mut self) -> (PurgeMetrics, ScheduleMetrics) {
-        let registry = &mut self.registry;
-        (
-            PurgeMetrics::register(registry),
-            ScheduleMetrics::register(registry),
-        )
-    }
-
     /// Registers the metrics of the publisher, which exist only with the queue profile.
     pub fn with_publisher(&mut self) -> PublisherMetrics {
         PublisherMetrics::register(&mut self.registry)
@@ -292,7 +281,6 @@ mod tests {
         let _auth = metrics.with_auth();
         let _cache = metrics.with_cache();
         let _publisher = metrics.with_publisher();
-        let _purge = metrics.with_purge();
         metrics.with_buffers(&Memory::default());
         let text = Format::Classic.encode(metrics.registry()).unwrap();
         let undocumented = shortener_testing::metrics::undocumented(&text);

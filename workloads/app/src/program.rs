@@ -1,24 +1,30 @@
-//! The whole program: `app serve` (the default), `app migrate` and `app dead-letters`.
+//! The whole program: `app serve` (the default), `app migrate`, `app purge` and `app dead-letters`.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
+use anyhow::{Context, anyhow};
 use prometheus_client::collector::Collector;
 use shortener_common::{
+    database::Database,
     memory::Memory,
     open_files,
     program::{self, Observed},
+    purge::remove_expired,
     signal::termination,
 };
 
 use crate::{
     code::CodeSpace,
-    config::{Cli, Command, MigrateArgs, ServeArgs},
+    config::{Cli, Command, MigrateArgs, PurgeOnceArgs, ServeArgs},
     dead_letters,
     metrics::Metrics,
     run::Server,
     state,
     store::migrate::migrate,
 };
+
+/// The time for which `app purge` waits for the database.
+const DATABASE_GRACE: Duration = Duration::from_secs(30);
 
 /// Runs the program by its command line. A binary around it may have metrics of its own: the benchmark's has an allocator
 /// that counts, which only a binary can choose.
@@ -32,6 +38,7 @@ pub async fn run(more: Vec<Box<dyn Collector>>) -> ExitCode {
             Command::Serve(args) => serve(*args, more).await,
             Command::Migrate(args) => run_migrations(*args).await,
             Command::DeadLetters(args) => dead_letters::run(*args).await,
+            Command::Purge(args) => purge(*args).await,
         }
     };
     program::run("app", work).await
@@ -67,4 +74,24 @@ async fn run_migrations(args: MigrateArgs) -> anyhow::Result<()> {
     migrate(args.database.connect_options()?, args.timeout).await?;
     tracing::info!(event = "migrated", "migrated");
     Ok(())
+}
+
+async fn purge(args: PurgeOnceArgs) -> anyhow::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let memory = Memory::default();
+    let observed = Observed::start("purge", version, &args.log, &args.telemetry, &memory)?;
+    let stop = termination()?;
+    let options = args.database.connect_options()?;
+    let up = Default::default();
+    let database = Database::connect("shortener-purge", options, 1, up, &Default::default());
+    database.wait_until_up(DATABASE_GRACE).await;
+    let result = tokio::select! {
+        removed = remove_expired(&database, args.extent.purge_keep_days) => {
+            removed.context("cannot remove expired data")
+        }
+        // What was removed until then stays removed.
+        () = stop => Err(anyhow!("stopped before all expired data was removed")),
+    };
+    observed.end().await;
+    result
 }

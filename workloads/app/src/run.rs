@@ -7,7 +7,6 @@ use shortener_common::{
     database::Database,
     documents::Documents,
     memory::Memory,
-    purge::Purge,
     server::{self, Cores, Settings, listen},
     telemetry::span::Tracer,
     vector::VectorStore,
@@ -29,7 +28,6 @@ use crate::{
     publisher::{Publisher, letters::DeadLetters},
     router,
     routes::docs::MAX_PAYLOADS,
-    scheduler::Scheduler,
     shortcut::Shortcut,
     state::{AppState, Observed, Profiles, Queue, Vector},
     store::{
@@ -98,9 +96,6 @@ impl Server {
             let publisher = queue.as_ref().map(|queue| queue.publisher.clone());
             background.spawn(Indexer::new(vector, publisher).run());
             let _ = timeout(VECTOR_GRACE, store.up()).await;
-        }
-        if let Some(scheduler) = scheduler(&config, &mut metrics, &database, queue.as_ref()) {
-            background.spawn(scheduler.run());
         }
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
         tend(&links, cache.clone(), &mut background);
@@ -187,7 +182,7 @@ fn queue(
     tracer: &Tracer,
 ) -> anyhow::Result<Option<Queue>> {
     let broker = config.queue.broker()?;
-    let keep_days = config.purge.extent.purge_keep_days;
+    let keep_days = config.purge.purge_keep_days;
     Ok(broker.map(|broker| {
         let publisher = Publisher::start(
             broker.clone(),
@@ -218,27 +213,6 @@ fn guard(config: &ServeArgs, metrics: &mut Metrics, background: &mut JoinSet<()>
     );
     background.spawn(watcher.run());
     guard
-}
-
-/// Returns the task that starts the purge, if it has a schedule.
-fn scheduler(
-    config: &ServeArgs,
-    metrics: &mut Metrics,
-    database: &Database,
-    queue: Option<&Queue>,
-) -> Option<Scheduler> {
-    let schedule = config.purge.purge_schedule.clone()?;
-    let (purge, metrics) = metrics.with_purge();
-    Some(Scheduler {
-        schedule,
-        database: database.clone(),
-        publisher: queue.map(|queue| queue.publisher.clone()),
-        purge: Purge {
-            keep_days: config.purge.extent.purge_keep_days,
-            metrics: purge,
-        },
-        metrics,
-    })
 }
 
 fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc<Cache>>> {

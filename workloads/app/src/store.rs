@@ -7,7 +7,6 @@ pub mod management;
 pub mod migrate;
 pub mod postgres;
 pub mod purge_sweeper;
-pub mod schedules;
 
 use axum::body::Bytes;
 use jiff::Timestamp;

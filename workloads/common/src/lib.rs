@@ -17,7 +17,6 @@ pub mod open_files;
 pub mod program;
 pub mod purge;
 pub mod queue;
-pub mod schedule;
 pub mod server;
 pub mod signal;
 pub mod telemetry;

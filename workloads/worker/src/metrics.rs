@@ -13,7 +13,7 @@ use prometheus_client::{
     },
     registry::{Registry, Unit},
 };
-use shortener_common::{purge::PurgeMetrics, trace::TraceContext, vector::VectorMetrics};
+use shortener_common::{trace::TraceContext, vector::VectorMetrics};
 
 use crate::outcome::JobOutcome;
 
@@ -36,18 +36,14 @@ pub struct Metrics {
     pub queue_up: Gauge<u32, AtomicU32>,
     /// 1 while a job waits in the worker for a backend.
     pub holding: Gauge<u32, AtomicU32>,
-    /// The metrics of the purge.
-    pub purge: PurgeMetrics,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::default();
         let metrics = Self {
             processed: Family::default(),
             duration: HistogramWithExemplars::new(BUCKETS.into_iter()),
-            purge: PurgeMetrics::register(&mut registry),
-            registry,
+            registry: Registry::default(),
             database_up: Gauge::default(),
             queue_up: Gauge::default(),
             holding: Gauge::default(),

@@ -13,7 +13,6 @@ use lapin::BasicProperties;
 use shortener_common::{
     backoff::Backoff,
     database::{Database, StoreError},
-    purge::Purge,
     queue::{
         job::{self, Job},
         origin::Origin,
@@ -82,10 +81,7 @@ impl Processor {
                 database,
                 vector: None,
                 disabled: Disabled::default(),
-                purge: Purge {
-                    keep_days,
-                    metrics: metrics.purge.clone(),
-                },
+                keep_days,
                 time_limit,
             },
             metrics,

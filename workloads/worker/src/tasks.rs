@@ -15,7 +15,6 @@ use shortener_common::{
     backoff::Backoff,
     database::{Database, StoreError},
     documents::{Documents, IndexError, Report},
-    purge::Purge,
     queue::job::Job,
     vector::{VectorError, VectorStore},
 };
@@ -59,8 +58,8 @@ pub struct Context {
     pub vector: Option<Vector>,
     /// The handling of document jobs without the vector profile.
     pub disabled: Disabled,
-    /// The removal of expired data.
-    pub purge: Purge,
+    /// The number of days for which finished jobs stay.
+    pub keep_days: u32,
     /// Time limit of an attempt or of a step, see [`Task::limit`].
     pub time_limit: Duration,
 }
@@ -219,7 +218,6 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use shortener_common::{
-        purge::PurgeMetrics,
         queue::{job, origin::Origin, public_tasks::RESERVED},
         trace::TraceContext,
     };
@@ -255,10 +253,7 @@ mod tests {
             ),
             vector: None,
             disabled: Disabled::default(),
-            purge: Purge {
-                keep_days: 30,
-                metrics: PurgeMetrics::register(&mut Default::default()),
-            },
+            keep_days: 30,
             time_limit: Duration::from_secs(1),
         };
         match registry.get(name).handle(&job, &context).await {

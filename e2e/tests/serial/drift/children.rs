@@ -1,14 +1,16 @@
 //! The children of a stack, by kind and name.
 
 /// The children of a stack without profiles.
-pub const EVERY_CHILD: [&str; 22] = [
+pub const EVERY_CHILD: [&str; 25] = [
     "NetworkPolicy/acme-app",
     "NetworkPolicy/acme-default-deny",
     "NetworkPolicy/acme-gateway",
     "NetworkPolicy/acme-postgres",
+    "NetworkPolicy/acme-purge",
     "ServiceAccount/acme-app",
     "ServiceAccount/acme-gateway",
     "ServiceAccount/acme-postgres",
+    "ServiceAccount/acme-purge",
     "Secret/acme-checksum",
     "Secret/acme-job-ids",
     "Secret/acme-postgres",
@@ -20,6 +22,7 @@ pub const EVERY_CHILD: [&str; 22] = [
     "StatefulSet/acme-postgres",
     "Deployment/acme-app",
     "Deployment/acme-gateway",
+    "CronJob/acme-purge",
     "PodDisruptionBudget/acme-app",
     "PodDisruptionBudget/acme-gateway",
     "Ingress/acme",

@@ -44,6 +44,8 @@ macro_rules! child_kinds {
                 stateful_sets: ::k8s_openapi::api::apps::v1::StatefulSet, Whole, Pruned, apply_workloads;
                 /// Stateless components.
                 deployments: ::k8s_openapi::api::apps::v1::Deployment, Whole, Pruned, apply_workloads;
+                /// Work at times, which a pod does and ends.
+                cron_jobs: ::k8s_openapi::api::batch::v1::CronJob, Whole, Pruned, apply_workloads;
                 /// Autoscalers of stateless components.
                 autoscalers: ::k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler, WithOthers, Pruned, apply;
                 /// Limits on the pods that a node drain may evict at once.

@@ -105,6 +105,8 @@ components! {
     Rabbitmq = "rabbitmq",
     /// The workers, which take jobs from the queue.
     Worker = "worker",
+    /// The removal of expired data, which the app's image does at times.
+    Purge = "purge",
     /// The managed collector of traces and logs.
     Otel = "otel",
     /// The managed backend of traces, logs and metrics.

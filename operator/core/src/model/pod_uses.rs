@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
+    batch::v1::CronJob,
     core::v1::{KeyToPath, PodSpec, PodTemplateSpec, Volume},
 };
 
@@ -29,6 +30,12 @@ impl HasPods for Deployment {
 impl HasPods for StatefulSet {
     fn template(&self) -> Option<&PodTemplateSpec> {
         Some(&self.spec.as_ref()?.template)
+    }
+}
+
+impl HasPods for CronJob {
+    fn template(&self) -> Option<&PodTemplateSpec> {
+        Some(&self.spec.as_ref()?.job_template.spec.as_ref()?.template)
     }
 }
 

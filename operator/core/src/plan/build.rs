@@ -8,6 +8,7 @@ pub mod disruption_budget;
 pub mod gateway;
 pub mod network_policy;
 pub mod otel;
+pub mod purge;
 pub mod secret;
 pub mod service_account;
 pub mod worker;
@@ -26,7 +27,7 @@ use k8s_openapi::{
 
 use super::{
     monitoring,
-    stores::{self, Definition, PROGRAMS, common},
+    stores::{self, DATABASE_CLIENTS, Definition, common},
 };
 use crate::model::{
     desired::{Children, Desired, GatewayObjects, MonitoringObjects},
@@ -112,7 +113,7 @@ fn keep_pods(stack: &ValidatedStack, children: &mut Children) {
 fn undeleted(stack: &ValidatedStack) -> BTreeSet<Component> {
     let mut held: BTreeSet<Component> = stack.held.keys().copied().collect();
     if stack.database.is_none() {
-        held.extend(PROGRAMS);
+        held.extend(DATABASE_CLIENTS);
     }
     held
 }
@@ -163,6 +164,7 @@ fn children(stack: &ValidatedStack) -> Children {
             gateway::deployment(stack),
         ])
         .collect(),
+        cron_jobs: all([purge::cron_job(stack)]).collect(),
         autoscalers: all([app::autoscaler(stack)]).collect(),
         disruption_budgets: disruption_budgets(stack),
         ingresses: all([gateway::api_ingress(stack), gateway::ingress(stack)]).collect(),
@@ -183,6 +185,7 @@ fn service_accounts(stack: &ValidatedStack) -> Vec<ServiceAccount> {
         Some(Component::App),
         Some(Component::Gateway),
         stack.queue.as_ref().map(|_| Component::Worker),
+        stack.purge.schedule.as_ref().map(|_| Component::Purge),
         stack.own_collector().map(|_| Component::Otel),
     ])
     .chain(managed_stores(stack).map(|store| store.component))
@@ -197,6 +200,7 @@ fn network_policies(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
         Some(network_policy::app(stack)),
         Some(network_policy::gateway(stack)),
         stack.queue.as_ref().map(|_| network_policy::worker(stack)),
+        network_policy::purge(stack),
         stack.own_collector().map(|_| network_policy::otel(stack)),
     ])
     .chain(stores)

@@ -76,7 +76,11 @@ pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
     let others = [
         (
             APP_READY,
-            named(view, &[Component::App], Some(app_ready(view))),
+            named(
+                view,
+                &[Component::App, Component::Purge],
+                Some(app_ready(view)),
+            ),
         ),
         (
             GATEWAY_READY,

@@ -29,7 +29,8 @@ pub(super) fn of(
             "observability.backend.managed",
             &telemetry.backend.managed.as_ref()?.pod,
         ),
-        Component::Stack => return None,
+        // Its pods have settings of the app's.
+        Component::Purge | Component::Stack => return None,
     })
 }
 

@@ -39,6 +39,10 @@ use crate::{
 /// The stack's own programs.
 pub(super) const PROGRAMS: [Component; 2] = [Component::App, Component::Worker];
 
+/// The components that use the database. All of them send traces and logs.
+pub(super) const DATABASE_CLIENTS: [Component; 3] =
+    [Component::App, Component::Worker, Component::Purge];
+
 /// A store: everything in which it differs from the others. Functions that return an object return `None` if the
 /// operator does not run the store.
 pub(super) struct Definition {
@@ -105,6 +109,7 @@ pub(super) fn of(component: Component) -> Option<&'static Definition> {
         Component::App
         | Component::Gateway
         | Component::Worker
+        | Component::Purge
         | Component::Otel
         | Component::Stack => None,
     }

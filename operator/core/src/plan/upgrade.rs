@@ -44,8 +44,12 @@ pub(super) fn hold(
         let template = &mut deployment.spec.as_mut()?.template;
         Some(("Deployment", &mut deployment.metadata, template))
     });
+    let cron_jobs = children.cron_jobs.iter_mut().filter_map(|cron_job| {
+        let template = &mut cron_job.spec.as_mut()?.job_template.spec.as_mut()?.template;
+        Some(("CronJob", &mut cron_job.metadata, template))
+    });
     let mut pending = Vec::new();
-    for (kind, metadata, template) in sets.chain(deployments) {
+    for (kind, metadata, template) in sets.chain(deployments).chain(cron_jobs) {
         let component = component_of(metadata);
         let record = recorded.get(&component);
         if stack.kept_templates.contains_key(&component) {

@@ -205,8 +205,9 @@ fn workers(
 
 fn purge(spec: &ShortenerStackSpec) -> Purge {
     let purge = spec.workers.purge.clone().unwrap_or_default();
+    let schedule = purge.schedule.unwrap_or_else(|| PURGE_SCHEDULE.to_owned());
     Purge {
-        schedule: purge.schedule.unwrap_or_else(|| PURGE_SCHEDULE.to_owned()),
+        schedule: Some(schedule).filter(|schedule| !schedule.is_empty()),
         keep_days: purge.keep_days.unwrap_or(KEEP_DAYS),
     }
 }

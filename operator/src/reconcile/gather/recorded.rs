@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    batch::v1::CronJob,
+};
 use shortener_operator_core::{
     api::{ShortenerStack, UpgradePolicy},
     model::{
@@ -29,7 +32,9 @@ pub(super) fn records(
     let record = |component| {
         let name = component_name(&identity.name, component);
         let live = inventory.metadata::<Deployment>(namespace, &name);
-        let live = live.or_else(|| inventory.metadata::<StatefulSet>(namespace, &name))?;
+        let live = live
+            .or_else(|| inventory.metadata::<StatefulSet>(namespace, &name))
+            .or_else(|| inventory.metadata::<CronJob>(namespace, &name))?;
         let ours = ownership(&live, identity, Deletion::Pruned) == Ownership::Ours;
         let record = PodRecord::of(&live).filter(|_| ours)?;
         Some((component, record))

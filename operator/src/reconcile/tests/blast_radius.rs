@@ -7,7 +7,6 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, StatefulSet},
         core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
-        networking::v1::NetworkPolicy,
     },
 };
 use serde_json::{Value, json};
@@ -119,9 +118,9 @@ async fn calls_that_hang_starve_neither_later_children_nor_the_status() {
 async fn children_of_one_kind_are_written_side_by_side() {
     let server = FakeApiServer::default();
     let late = Fault::AnswerLate(Duration::from_secs(3));
-    server.fail_kind::<NetworkPolicy>(Some(late));
+    server.fail_kind::<ServiceAccount>(Some(late));
     let world = start(server, json!({}));
-    // There are four policies.
+    // There are four accounts.
     world.pass(Duration::from_secs(5)).await;
     assert_eq!(world.children(), CHILDREN);
 }

@@ -16,8 +16,9 @@ use crate::testing::{
 };
 
 /// Every child of a stack of `spec: {}`.
-pub(super) const CHILDREN: [&str; 22] = [
+pub(super) const CHILDREN: [&str; 25] = [
     "configmaps/acme-gateway",
+    "cronjobs/acme-purge",
     "deployments/acme-app",
     "deployments/acme-gateway",
     "ingresses/acme",
@@ -26,6 +27,7 @@ pub(super) const CHILDREN: [&str; 22] = [
     "networkpolicies/acme-default-deny",
     "networkpolicies/acme-gateway",
     "networkpolicies/acme-postgres",
+    "networkpolicies/acme-purge",
     "persistentvolumeclaims/acme-postgres",
     "poddisruptionbudgets/acme-app",
     "poddisruptionbudgets/acme-gateway",
@@ -35,6 +37,7 @@ pub(super) const CHILDREN: [&str; 22] = [
     "serviceaccounts/acme-app",
     "serviceaccounts/acme-gateway",
     "serviceaccounts/acme-postgres",
+    "serviceaccounts/acme-purge",
     "services/acme-app",
     "services/acme-gateway",
     "services/acme-postgres",

@@ -44,6 +44,7 @@ async fn a_child_is_written_after_those_that_it_needs() {
             "services",
             "statefulsets",
             "deployments",
+            "cronjobs",
             "horizontalpodautoscalers",
             "poddisruptionbudgets",
             "ingresses",
@@ -67,7 +68,11 @@ async fn children_are_deleted_in_reverse_order_and_monitoring_objects_after_them
     world.settle().await;
     world.server.forget_writes();
     world.edit_spec("acme", |spec| {
-        *spec = json!({"gateway": {"provider": "Standalone"}, "app": {"replicas": 1}});
+        *spec = json!({
+            "gateway": {"provider": "Standalone"},
+            "app": {"replicas": 1},
+            "workers": {"purge": {"schedule": ""}},
+        });
     });
     world.settle().await;
     assert_eq!(
@@ -76,6 +81,7 @@ async fn children_are_deleted_in_reverse_order_and_monitoring_objects_after_them
             "ingresses",
             "poddisruptionbudgets",
             "horizontalpodautoscalers",
+            "cronjobs",
             "deployments",
             "statefulsets",
             "services",

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
+    batch::v1::CronJob,
     core::v1::{ConfigMap, PodTemplateSpec, Secret, Service},
 };
 use serde_json::{Value, json};
@@ -58,6 +59,10 @@ fn templates(world: &World) -> BTreeMap<String, PodTemplateSpec> {
                 let live = world.server.get::<StatefulSet>(NAMESPACE, name);
                 live.and_then(|live| Some(live.spec?.template))
             }
+            Some(("cronjobs", name)) => {
+                let live = world.server.get::<CronJob>(NAMESPACE, name);
+                live.and_then(|live| Some(live.spec?.job_template.spec?.template))
+            }
             _ => None,
         };
         templates.extend(template.map(|template| (child, template)));
@@ -108,6 +113,13 @@ async fn another_release_restarts_no_pod_until_the_spec_changes() {
             "Deployment/acme-app",
             vec![
                 "spec.containers[app].image",
+                "spec.initContainers[migrate].image",
+            ],
+        ),
+        (
+            "CronJob/acme-purge",
+            vec![
+                "spec.containers[purge].image",
                 "spec.initContainers[migrate].image",
             ],
         ),
@@ -281,7 +293,7 @@ async fn the_release_before_restarts_nothing_either() {
     let world = world.upgrade(|now| *now = settings()).await;
     world.settle().await;
     assert_eq!(templates(&world), released);
-    assert_eq!(pending(&world).len(), 2);
+    assert_eq!(pending(&world).len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

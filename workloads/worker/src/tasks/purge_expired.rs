@@ -1,7 +1,7 @@
 //! `{"task":"purge_expired"}`: removes expired data, see [`shortener_common::purge`].
 
 use futures::future::BoxFuture;
-use shortener_common::{database::StoreError, queue::job::Job};
+use shortener_common::{database::StoreError, purge::remove_expired, queue::job::Job};
 
 use super::{Context, Limit, Outcome, Task};
 
@@ -14,7 +14,7 @@ impl Task for PurgeExpired {
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
         Box::pin(async move {
-            context.purge.run(&context.database).await?;
+            remove_expired(&context.database, context.keep_days).await?;
             Ok(Outcome::done())
         })
     }

@@ -135,7 +135,7 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let mut config = config(&database, &broker.url());
     config.purge.purge_keep_days = 30;
-    let worker = Running::start(config, Registry::default()).await;
+    let _worker = Running::start(config, Registry::default()).await;
     for rows in [
         // More than two batches.
         "INSERT INTO links (code, url, expires_at) SELECT 'old' || n, 'https://example.com', now() - interval '1 s' FROM generate_series(1, 2001) n",
@@ -168,10 +168,6 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
             1,
         ),
         ("SELECT count(*) FROM reindex_runs", 1),
-        (
-            "SELECT count(*) FROM schedules WHERE name = 'purge_done'",
-            1,
-        ),
         ("SELECT count(*) FROM job_keys WHERE key = 'new'", 1),
         ("SELECT count(*) FROM job_keys", 1),
         ("SELECT count(*) FROM jobs WHERE task = 'old'", 0),
@@ -179,13 +175,6 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
     ] {
         let counted: i64 = sqlx::query_scalar(question).fetch_one(&pool).await.unwrap();
         assert_eq!(counted, answer, "{question}");
-    }
-    for line in [
-        "purge_runs_total{result=\"done\"} 1",
-        "purged_rows_total{table=\"links\"} 2002",
-        "purged_rows_total{table=\"jobs\"} 1",
-    ] {
-        worker.wait_for_metric(line).await;
     }
 }
 

@@ -6,7 +6,7 @@ mod service;
 
 pub use autoscaler::autoscaler;
 pub use deployment::deployment;
-pub(super) use deployment::migrate;
+pub(super) use deployment::{USER, migrate};
 pub use service::service;
 
 /// Port of the public routes.

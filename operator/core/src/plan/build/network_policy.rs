@@ -3,8 +3,8 @@
 
 use k8s_openapi::{
     api::networking::v1::{
-        NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
-        NetworkPolicySpec,
+        NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
+        NetworkPolicyPort, NetworkPolicySpec,
     },
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
@@ -13,13 +13,16 @@ use super::{app, gateway, otel};
 use crate::{
     model::{
         metadata::{Component, component_name, selector, stack_labels},
-        stack::{Routing, ValidatedStack},
+        stack::{Collector, Routing, ValidatedStack},
     },
     plan::{
         monitoring,
-        stores::{Definition, PROGRAMS, Port},
+        stores::{DATABASE_CLIENTS, Definition, Port, postgres},
     },
 };
+
+/// Ports of DNS servers: of most clusters, and of OpenShift.
+const DNS_PORTS: [i32; 2] = [53, 5353];
 
 /// Returns the NetworkPolicy `<stack>-default-deny`: no connection to any pod of the stack.
 pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
@@ -71,12 +74,42 @@ pub fn worker(stack: &ValidatedStack) -> NetworkPolicy {
     policy(stack, Component::Worker, rules)
 }
 
+/// Returns the NetworkPolicy `<stack>-purge`: no connections to it, and its own to names, the database and the collector
+/// only. The address of an external one stands in a Secret or has a name, so it may then connect to everything.
+pub fn purge(stack: &ValidatedStack) -> Option<NetworkPolicy> {
+    stack.purge.schedule.as_ref()?;
+    let mut policy = policy(stack, Component::Purge, Vec::new());
+    let external = matches!(stack.collector, Some(Collector::External { .. }));
+    if external || stack.database.as_ref()?.managed().is_none() {
+        return Some(policy);
+    }
+    let to = |component, port| NetworkPolicyEgressRule {
+        to: Some(vec![pods(stack, component)]),
+        ports: Some(vec![ip_port("TCP", port)]),
+    };
+    let names = DNS_PORTS.into_iter();
+    let names = names.flat_map(|port| [ip_port("UDP", port), ip_port("TCP", port)]);
+    let names = NetworkPolicyEgressRule {
+        to: None,
+        ports: Some(names.collect()),
+    };
+    let collector = stack.collector.as_ref();
+    let collector = collector.map(|_| to(Component::Otel, otel::GRPC_PORT));
+    let database = to(Component::Postgres, postgres::PORT);
+    if let Some(spec) = &mut policy.spec {
+        let types = ["Ingress", "Egress"].map(str::to_owned);
+        spec.policy_types = Some(types.into());
+        spec.egress = Some([names, database].into_iter().chain(collector).collect());
+    }
+    Some(policy)
+}
+
 /// Returns the NetworkPolicy `<stack>-otel`: traces and logs from the stack's own programs, scrapes of its own
 /// metrics.
 pub fn otel(stack: &ValidatedStack) -> NetworkPolicy {
     let rules = vec![
-        allow(clients(stack, &PROGRAMS), otel::GRPC_PORT),
-        allow(clients(stack, &PROGRAMS), otel::HTTP_PORT),
+        allow(clients(stack, &DATABASE_CLIENTS), otel::GRPC_PORT),
+        allow(clients(stack, &DATABASE_CLIENTS), otel::HTTP_PORT),
         allow(scrapers(stack), monitoring::COLLECTOR_PORT),
     ];
     policy(stack, Component::Otel, rules)
@@ -127,10 +160,13 @@ fn scrapers(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
     peers
 }
 
-/// Returns the peers of components. Without a queue, there are no workers.
+/// Returns the peers of components. Without a queue, there are no workers, and without a schedule no purge.
 fn clients(stack: &ValidatedStack, components: &[Component]) -> Vec<NetworkPolicyPeer> {
-    let workers = stack.queue.is_some() || stack.is_held(Component::Worker);
-    let exists = |component: &&Component| **component != Component::Worker || workers;
+    let exists = |component: &&Component| match component {
+        Component::Worker => stack.queue.is_some() || stack.is_held(Component::Worker),
+        Component::Purge => stack.purge.schedule.is_some(),
+        _ => true,
+    };
     let existing = components.iter().filter(exists);
     existing.map(|component| pods(stack, *component)).collect()
 }
@@ -155,11 +191,15 @@ fn pods(stack: &ValidatedStack, component: Component) -> NetworkPolicyPeer {
 fn allow(from: Vec<NetworkPolicyPeer>, port: i32) -> NetworkPolicyIngressRule {
     NetworkPolicyIngressRule {
         from: (!from.is_empty()).then_some(from),
-        ports: Some(vec![NetworkPolicyPort {
-            port: Some(IntOrString::Int(port)),
-            protocol: Some("TCP".to_owned()),
-            ..NetworkPolicyPort::default()
-        }]),
+        ports: Some(vec![ip_port("TCP", port)]),
+    }
+}
+
+fn ip_port(protocol: &str, port: i32) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        port: Some(IntOrString::Int(port)),
+        protocol: Some(protocol.to_owned()),
+        ..NetworkPolicyPort::default()
     }
 }
 
@@ -207,6 +247,19 @@ mod tests {
     #[test]
     fn a_collector_is_reached_by_app_workers_and_scrapers_only() {
         golden("network-policy-otel", &otel(&every_profile()));
+    }
+
+    #[test]
+    fn a_purge_is_reached_by_nobody_and_reaches_its_own_stores_only() {
+        golden("network-policy-purge", &purge(&every_profile()).unwrap());
+        for open in [
+            every_profile().external_database(),
+            minimal_stack().external_collector(),
+        ] {
+            let spec = purge(&open).unwrap().spec.unwrap();
+            assert_eq!(spec.policy_types.unwrap(), ["Ingress"]);
+            assert_eq!(spec.egress, None);
+        }
     }
 
     #[test]

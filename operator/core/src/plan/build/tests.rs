@@ -84,13 +84,15 @@ fn names_without(lacks: &[&str]) -> Vec<&'static str> {
     rest
 }
 
-const MINIMAL: [&str; 22] = [
+const MINIMAL: [&str; 25] = [
     "NetworkPolicy/acme-default-deny",
     "NetworkPolicy/acme-app",
     "NetworkPolicy/acme-gateway",
+    "NetworkPolicy/acme-purge",
     "NetworkPolicy/acme-postgres",
     "ServiceAccount/acme-app",
     "ServiceAccount/acme-gateway",
+    "ServiceAccount/acme-purge",
     "ServiceAccount/acme-postgres",
     "Secret/acme-checksum",
     "Secret/acme-job-ids",
@@ -103,6 +105,7 @@ const MINIMAL: [&str; 22] = [
     "StatefulSet/acme-postgres",
     "Deployment/acme-app",
     "Deployment/acme-gateway",
+    "CronJob/acme-purge",
     "PodDisruptionBudget/acme-app",
     "PodDisruptionBudget/acme-gateway",
     "Ingress/acme-api",
@@ -166,6 +169,7 @@ fn a_new_stack_without_its_database_has_its_stores_and_its_gateway_and_no_progra
         let absent = format!("Deployment/acme-{absent}");
         assert!(!names.contains(&absent), "{absent}");
     }
+    assert!(!names.contains(&"CronJob/acme-purge".to_owned()));
     for there in [
         "Deployment/acme-gateway",
         "StatefulSet/acme-cache",
@@ -175,7 +179,7 @@ fn a_new_stack_without_its_database_has_its_stores_and_its_gateway_and_no_progra
         assert!(names.contains(&there.to_owned()), "{there}");
     }
     let held = build(&stack).held;
-    assert!(PROGRAMS.iter().all(|program| held.contains(program)));
+    assert!(DATABASE_CLIENTS.iter().all(|client| held.contains(client)));
 }
 
 #[test]
@@ -529,11 +533,12 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
         let labels = metrics.unwrap()[0].match_labels.clone();
         assert_eq!(labels, Some(selector_labels("acme", component)));
     }
-    // No Service selects the workers, and a single pod has no budget.
+    // No Service selects the workers or the purge, and a single pod has no budget.
     let served = [
         (Component::App, 4),
         (Component::Gateway, 4),
         (Component::Worker, 2),
+        (Component::Purge, 1),
         (Component::Otel, 3),
     ];
     for (component, uses) in stores.map(|(store, _)| (store.component, 3)).chain(served) {

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 pub(in crate::plan) use condition::DATABASE_READY;
 pub(in crate::plan) use resolve::resolve;
 
-use super::{Definition, PROGRAMS, Port, StoreCondition};
+use super::{DATABASE_CLIENTS, Definition, Port, StoreCondition};
 use crate::{
     api::ShortenerStackSpec,
     model::{
@@ -42,7 +42,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
         clients: true,
         operator: false,
     }],
-    clients: &PROGRAMS,
+    clients: &DATABASE_CLIENTS,
     egress: false,
     wanted: |_| true,
     external,
@@ -57,7 +57,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     }),
 };
 
-const PORT: i32 = 5432;
+pub(in crate::plan) const PORT: i32 = 5432;
 /// Name of the database.
 const DATABASE: &str = "shortener";
 

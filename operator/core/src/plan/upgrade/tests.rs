@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    model::metadata::{CONFIG_CHECKSUM, RECORD},
+    model::{
+        metadata::{CONFIG_CHECKSUM, RECORD},
+        pod_uses::HasPods,
+    },
     plan::build::build,
     testing::stack::{every_profile, minimal_stack},
 };
@@ -201,7 +204,9 @@ fn applied(stack: &ValidatedStack, by: &Moment) -> (Children, BTreeMap<Component
     let mut children = build(stack).children;
     assert_eq!(hold(&mut children, &BTreeMap::new(), stack, by), []);
     let sets = children.stateful_sets.iter().map(|set| &set.metadata);
-    let workloads = sets.chain(children.deployments.iter().map(|one| &one.metadata));
+    let workloads = sets
+        .chain(children.deployments.iter().map(|one| &one.metadata))
+        .chain(children.cron_jobs.iter().map(|one| &one.metadata));
     let records = workloads
         .map(|metadata| (component_of(metadata), PodRecord::of(metadata).unwrap()))
         .collect();
@@ -215,7 +220,12 @@ fn of_a_release_that_changes_all(stack: &ValidatedStack) -> Children {
     let sets = sets.map(|set| &mut set.spec.as_mut().unwrap().template);
     let deployments = children.deployments.iter_mut();
     let deployments = deployments.map(|one| &mut one.spec.as_mut().unwrap().template);
-    for template in sets.chain(deployments) {
+    let cron_jobs = children.cron_jobs.iter_mut();
+    let cron_jobs = cron_jobs.map(|one| {
+        let job = &mut one.spec.as_mut().unwrap().job_template;
+        &mut job.spec.as_mut().unwrap().template
+    });
+    for template in sets.chain(deployments).chain(cron_jobs) {
         template.spec.as_mut().unwrap().host_network = Some(true);
     }
     for config_map in &mut children.config_maps {
@@ -224,13 +234,15 @@ fn of_a_release_that_changes_all(stack: &ValidatedStack) -> Children {
     children
 }
 
-/// Returns the pod templates of the StatefulSets, then those of the Deployments.
+/// Returns the pod templates of the StatefulSets, then those of the Deployments and of the CronJob.
 fn templates(children: &Children) -> Vec<PodTemplateSpec> {
     let sets = children.stateful_sets.iter();
     let sets = sets.map(|set| set.spec.clone().unwrap().template);
     let deployments = children.deployments.iter();
     let deployments = deployments.map(|one| one.spec.clone().unwrap().template);
-    sets.chain(deployments).collect()
+    let cron_jobs = children.cron_jobs.iter();
+    let cron_jobs = cron_jobs.map(|one| one.template().unwrap().clone());
+    sets.chain(deployments).chain(cron_jobs).collect()
 }
 
 #[test]
@@ -258,6 +270,7 @@ fn every_workload_is_recorded_and_held_with_its_configuration() {
         "Deployment/acme-app",
         "Deployment/acme-worker",
         "Deployment/acme-gateway",
+        "CronJob/acme-purge",
     ];
     assert_eq!(named, expected);
     assert_eq!(templates(&new), templates(&before));
@@ -272,6 +285,8 @@ fn every_workload_is_recorded_and_held_with_its_configuration() {
     after.deployments = Vec::new();
     new.stateful_sets = Vec::new();
     after.stateful_sets = Vec::new();
+    new.cron_jobs = Vec::new();
+    after.cron_jobs = Vec::new();
     new.config_maps = Vec::new();
     after.config_maps = Vec::new();
     assert_eq!(new, after);

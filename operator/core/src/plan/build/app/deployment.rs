@@ -12,7 +12,7 @@ use crate::{
     model::{
         credentials::{JOB_IDS_KEY, job_ids_name},
         metadata::Component,
-        stack::{App, Auth, Purge, ValidatedStack},
+        stack::{App, Auth, ValidatedStack},
     },
     plan::{
         build::otel,
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The user in the app's image.
-const USER: i64 = 65532;
+pub(in crate::plan::build) const USER: i64 = 65532;
 /// Folder with the keys of clients.
 const KEYS: &str = "/etc/shortener/keys";
 /// Name of the volume with the keys of clients.
@@ -134,7 +134,8 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     env.extend(memory::env());
     env.extend(app.auth.iter().flat_map(auth));
     env.extend(jobs(stack));
-    env.extend(purge(&stack.purge));
+    let keep_days = stack.purge.keep_days.to_string();
+    env.push(pod::env("PURGE_KEEP_DAYS", keep_days));
     env.extend(links(app));
     if !app.gateway_host.is_empty() {
         env.push(pod::env("GATEWAY_HOST", &app.gateway_host));
@@ -163,15 +164,6 @@ fn jobs(stack: &ValidatedStack) -> Option<EnvVar> {
     let secret = job_ids_name(&stack.identity.name);
     let key = || pod::secret_env("JOB_ID_KEY", &secret, JOB_IDS_KEY);
     stack.publishes_jobs().then(key)
-}
-
-/// Returns the settings of the removal of expired data.
-fn purge(purge: &Purge) -> Vec<EnvVar> {
-    let mut env = vec![pod::env("PURGE_KEEP_DAYS", purge.keep_days.to_string())];
-    if !purge.schedule.is_empty() {
-        env.push(pod::env("PURGE_SCHEDULE", &purge.schedule));
-    }
-    env
 }
 
 /// Returns the settings of what visitors and scripts of other origins get, and of where links may lead; none for a stack
@@ -254,13 +246,11 @@ mod tests {
             .collect();
         let stack = minimal_stack().keys().visited();
         let app = &stack.app;
-        let variables = [
-            auth(app.auth.as_ref().unwrap()),
-            links(app),
-            purge(&stack.purge),
-        ];
+        let variables = [auth(app.auth.as_ref().unwrap()), links(app)];
         assert_eq!(variables[1].len(), 8);
-        assert!(known.contains(&"GATEWAY_HOST"));
+        for name in ["GATEWAY_HOST", "PURGE_KEEP_DAYS"] {
+            assert!(known.contains(&name), "{name}");
+        }
         for variable in variables.into_iter().flatten() {
             assert!(known.contains(&variable.name.as_str()), "{variable:?}");
         }
@@ -298,18 +288,6 @@ mod tests {
             }
             assert_eq!(deployment(&stack).spec.unwrap().replicas, expected);
         }
-    }
-
-    #[test]
-    fn an_empty_schedule_is_none() {
-        let mut stack = minimal_stack();
-        let has_schedule = |stack: &ValidatedStack| {
-            let env = env(stack);
-            env.iter().any(|variable| variable.name == "PURGE_SCHEDULE")
-        };
-        assert!(has_schedule(&stack));
-        stack.purge.schedule.clear();
-        assert!(!has_schedule(&stack));
     }
 
     #[test]

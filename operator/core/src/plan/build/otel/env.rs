@@ -25,12 +25,13 @@ pub(in crate::plan::build) fn env(stack: &ValidatedStack, component: Component) 
         }
         Collector::External { endpoint } => endpoint.clone(),
     };
+    let workload = match component {
+        Component::Purge => "k8s.cronjob.name",
+        _ => "k8s.deployment.name",
+    };
     let attributes = [
         ("k8s.namespace.name", identity.namespace.as_str()),
-        (
-            "k8s.deployment.name",
-            &component_name(&identity.name, component),
-        ),
+        (workload, &component_name(&identity.name, component)),
         ("k8s.pod.name", "$(HOSTNAME)"),
         ("shortener.stack", identity.name.as_str()),
     ];

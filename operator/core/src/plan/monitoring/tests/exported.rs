@@ -67,7 +67,6 @@ fn app() -> String {
     metrics.with_buffers(&Memory::default());
     let _cache = metrics.with_cache();
     let publisher = metrics.with_publisher();
-    let _purge = metrics.with_purge();
     ask(&metrics.with_vector());
     publisher.attempt(None, Duration::ZERO, trace());
     let answered = (&Method::GET, Route::REDIRECT, StatusCode::FOUND);

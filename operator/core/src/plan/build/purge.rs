@@ -1,0 +1,192 @@
+//! The CronJob that removes expired data, with the app's image: `app purge`.
+//!
+//! Its pods are a component of their own, which no Service selects, so that no request reaches them. They have none of
+//! the changes of the app's pod template: a container that is added there may never end.
+
+use k8s_openapi::{
+    api::{
+        batch::v1::{CronJob, CronJobSpec, JobSpec, JobTemplateSpec},
+        core::v1::{Container, EnvVar, PodSpec, PodTemplateSpec},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::{app, otel};
+use crate::{
+    model::{
+        metadata::{Component, component_name, labels},
+        stack::ValidatedStack,
+    },
+    plan::{
+        objects::pod,
+        stores::{certificates, clients},
+    },
+};
+
+/// Label and annotation that keep a sidecar out of the pods, which would run on after the work is done: those of Istio
+/// and of Linkerd.
+const WITHOUT_SIDECAR: [(&str, &str); 2] = [
+    ("sidecar.istio.io/inject", "false"),
+    ("linkerd.io/inject", "disabled"),
+];
+/// Number of seconds for which a time that was missed is made up for, and for which a removal may take.
+const HOUR: i64 = 3600;
+/// Number of seconds for which the last removal can be looked at.
+const KEPT: i32 = 86_400;
+
+/// Returns the CronJob `<stack>-purge`, or `None` for a stack that removes nothing. Nothing can be removed while the
+/// database is held.
+pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
+    stack.database.as_ref()?;
+    let identity = &stack.identity;
+    let name = component_name(&identity.name, Component::Purge);
+    Some(CronJob {
+        metadata: identity.child(name, Component::Purge),
+        spec: Some(CronJobSpec {
+            schedule: stack.purge.schedule.clone()?,
+            time_zone: Some("Etc/UTC".to_owned()),
+            concurrency_policy: Some("Forbid".to_owned()),
+            starting_deadline_seconds: Some(HOUR),
+            suspend: Some(stack.stopped),
+            successful_jobs_history_limit: Some(1),
+            failed_jobs_history_limit: Some(1),
+            job_template: JobTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(labels(&identity.name, Component::Purge)),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(JobSpec {
+                    backoff_limit: Some(3),
+                    active_deadline_seconds: Some(HOUR),
+                    ttl_seconds_after_finished: Some(KEPT),
+                    template: template(stack),
+                    ..JobSpec::default()
+                }),
+            },
+        }),
+        ..CronJob::default()
+    })
+}
+
+fn template(stack: &ValidatedStack) -> PodTemplateSpec {
+    let mut template = pod::template(
+        stack,
+        Component::Purge,
+        &stack.app.pod,
+        String::new(),
+        certificates::mounted(stack, Component::Purge, pod_spec(stack)),
+    );
+    if let Some(metadata) = &mut template.metadata {
+        let without = WITHOUT_SIDECAR.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let labels = metadata.labels.get_or_insert_default();
+        labels.extend(without.clone());
+        // Without the checksum that restarts pods: each removal reads its Secrets anew.
+        metadata.annotations = Some(without.into());
+    }
+    template
+}
+
+fn pod_spec(stack: &ValidatedStack) -> PodSpec {
+    PodSpec {
+        init_containers: Some(vec![app::migrate(stack, env(stack))]),
+        containers: vec![Container {
+            args: Some(vec!["purge".to_owned()]),
+            resources: Some(pod::resources(["10m", "16Mi"], ["1", "128Mi"])),
+            ..pod::container("purge", &stack.app.pod, env(stack))
+        }],
+        restart_policy: Some("Never".to_owned()),
+        security_context: Some(pod::security_context(app::USER)),
+        ..PodSpec::default()
+    }
+}
+
+fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
+    let mut env = clients::env(stack, Component::Purge);
+    let keep_days = stack.purge.keep_days.to_string();
+    env.extend([pod::name_env(), pod::env("PURGE_KEEP_DAYS", keep_days)]);
+    env.extend(otel::env(stack, Component::Purge));
+    env
+}
+
+/// Returns whether the last removal that was due has succeeded; `None` before the first one, and while none is started.
+pub fn has_purged(cron_job: &CronJob) -> Option<bool> {
+    let status = cron_job.status.as_ref()?;
+    let due = status.last_schedule_time.as_ref()?;
+    let runs = !cron_job.spec.as_ref()?.suspend.unwrap_or_default();
+    runs.then_some(status.last_successful_time.as_ref() >= Some(due))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{
+        golden,
+        stack::{every_profile, minimal_stack},
+    };
+
+    #[test]
+    fn the_removal_of_expired_data_of_a_minimal_stack() {
+        golden("cron-job-purge", &cron_job(&minimal_stack()));
+    }
+
+    #[test]
+    fn an_external_database_and_the_collector_are_known_to_the_purge() {
+        let stack = every_profile().external_database_over_tls();
+        golden("cron-job-purge-observed", &cron_job(&stack));
+    }
+
+    #[test]
+    fn nothing_is_removed_without_a_schedule_or_while_the_database_is_held() {
+        let mut never = minimal_stack();
+        never.purge.schedule = None;
+        let mut held = minimal_stack();
+        held.database = None;
+        assert_eq!([never, held].map(|stack| cron_job(&stack)), [None, None]);
+    }
+
+    #[test]
+    fn a_stopped_stack_starts_no_removal() {
+        let spec = cron_job(&minimal_stack().stopped()).unwrap().spec.unwrap();
+        assert_eq!(spec.suspend, Some(true));
+    }
+
+    #[test]
+    fn the_app_takes_the_command_and_each_of_its_settings() {
+        let app = <shortener_app::config::Cli as clap::CommandFactory>::command();
+        let purge = app.find_subcommand("purge").unwrap();
+        let known: Vec<&str> = purge
+            .get_arguments()
+            .filter_map(|argument| argument.get_env()?.to_str())
+            .collect();
+        for variable in env(&minimal_stack().observability()) {
+            let is_known = known.contains(&variable.name.as_str());
+            assert!(
+                is_known || variable.name == "OTEL_RESOURCE_ATTRIBUTES",
+                "{variable:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_removal_that_was_due_has_succeeded_or_not() {
+        let succeeded = |suspend: bool, status: Value| {
+            let spec = json!({"schedule": "", "suspend": suspend, "jobTemplate": {}});
+            let live = json!({"metadata": {}, "spec": spec, "status": status});
+            has_purged(&serde_json::from_value(live).unwrap())
+        };
+        let [early, late] = ["2026-11-23T03:17:00Z", "2026-11-23T03:18:00Z"];
+        for (due, done, expected) in [
+            (json!(null), json!(null), None),
+            (json!(early), json!(null), Some(false)),
+            (json!(late), json!(early), Some(false)),
+            (json!(early), json!(late), Some(true)),
+        ] {
+            let status = json!({"lastScheduleTime": due, "lastSuccessfulTime": done});
+            assert_eq!(succeeded(false, status.clone()), expected, "{status}");
+            assert_eq!(succeeded(true, status), None);
+        }
+        assert_eq!(succeeded(false, json!(null)), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! The only write to a stack that is paused: nothing starts by itself any more, so that the database is left alone.
+
+use futures::TryFutureExt;
+use k8s_openapi::api::batch::v1::CronJob;
+use kube::{
+    Resource, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use shortener_operator_core::model::{
+    kinds::Deletion,
+    metadata::{Component, FIELD_MANAGER, component_name},
+    ownership::{Ownership, ownership},
+};
+
+use super::{
+    error::Cause,
+    pass::{Pass, child},
+};
+use crate::kubernetes::refusal::is_absent;
+
+impl Pass<'_> {
+    /// Suspends the removal of expired data. The rest of the object stays as it is, even where it was edited.
+    pub(super) async fn suspend(&mut self) {
+        let name = component_name(&self.identity.name, Component::Purge);
+        let inventory = &self.scope.inventory;
+        let live = inventory.kept::<CronJob>(&self.identity.namespace, &name);
+        let Some(live) = live.filter(|live| {
+            let spec = live.spec.as_ref();
+            spec.is_some_and(|spec| spec.suspend != Some(true))
+                && ownership(live.meta(), self.identity, Deletion::Pruned) == Ownership::Ours
+        }) else {
+            return;
+        };
+        // The uid restricts the write to this very object.
+        let change = Patch::Merge(json!({
+            "metadata": {"uid": live.uid()}, "spec": {"suspend": true},
+        }));
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let cron_jobs = self.api::<CronJob>();
+        let change = cron_jobs.patch(&name, &params, &change);
+        match self.limited(change.map_err(Cause::Api)).await {
+            Ok(_) => {
+                tracing::info!(child = %child::<CronJob>(&name), stack = %self.identity.name, "suspended while the stack is paused");
+            }
+            Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {}
+            Err(cause) => self.fail::<CronJob>(live.meta(), cause),
+        }
+    }
+}
