@@ -30,7 +30,7 @@ integrations: ## Check against programs of other projects (Traefik, Schemathesis
 bench: ## Measure redirects and jobs beside nginx and a bare publisher; ARGS="--rounds 9" changes what is measured
 	@e2e/checks/bench.sh $(ARGS)
 
-bench-operator: ## Measure the operator with 1,000 stacks beside 20,000 Secrets of others
+bench-operator: ## Measure the operator with 300 stacks beside 20,000 Secrets of others
 	@e2e/checks/bench-operator.sh
 
 pgo: ## Write the profile by which the app of a release is optimized

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the operator with BENCH_STACKS stacks without pods (1000), beside BENCH_SECRETS Secrets of others (20000), by
+# Measures the operator with BENCH_STACKS stacks without pods (300), beside BENCH_SECRETS Secrets of others (20000), by
 # the program e2e/tests/bench_operator. The images are those of a release, the settings those of the chart.
 #
 # It creates the cluster of `make test` for that, and removes it afterwards (KEEP_CLUSTER=1 keeps it). Every step of the
@@ -10,7 +10,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/test-cluster.sh"
 
-export PROFILE=release BENCH_STACKS=${BENCH_STACKS:-1000} BENCH_SECRETS=${BENCH_SECRETS:-20000}
+export PROFILE=release BENCH_STACKS=${BENCH_STACKS:-300} BENCH_SECRETS=${BENCH_SECRETS:-20000}
 
 # Without the Gateway, which the tests need: it would use the same processor.
 bench_cluster() {

@@ -92,7 +92,7 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
         return Ok(Action::await_change());
     };
     let _running = scope.context.metrics.running();
-    // On the heap, and only from here on: these futures take a hundred kilobytes, and after a start a thousand stacks wait
+    // On the heap, and only from here on: these futures take a hundred kilobytes, and after a start hundreds of stacks wait
     // for their turn.
     match &guarded.0 {
         Ok(stack) => Box::pin(reconcile_stack(stack, &scope)).await,

@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// The aims: memory in MB at rest and at any time, and milliseconds from an edit to its changed children.
-const MEMORY_AT_REST: f64 = 40.0;
-const MEMORY_AT_MOST: f64 = 64.0;
+const MEMORY_AT_REST: f64 = 128.0;
+const MEMORY_AT_MOST: f64 = 192.0;
 const EDIT_P50: f64 = 30.0;
 const EDIT_P99: f64 = 150.0;
 

@@ -19,11 +19,14 @@ use kube::{
 use parking_lot::Mutex;
 use shortener_operator_core::model::metadata::{FIELD_MANAGER, TRACE_ID};
 
-use super::digest::Digest;
 use crate::telemetry::span;
 
 /// Time for which an Event counts what happens again, instead of a new Event.
 const RECENT: SignedDuration = SignedDuration::from_mins(6);
+
+/// The fields that are equal in Events of one series: the uid of the object, the type, the reason and the action. The text
+/// may differ; the first one stays.
+type Series = [String; 4];
 
 /// The latest Event of a series. The API server keeps its text.
 #[derive(Clone, Copy)]
@@ -40,7 +43,7 @@ pub struct EventRecorder {
     /// The operator and its pod.
     reporter: Reporter,
     /// The latest Event of each series.
-    recent: Mutex<BTreeMap<Digest, Latest>>,
+    recent: Mutex<BTreeMap<Series, Latest>>,
 }
 
 impl EventRecorder {
@@ -61,7 +64,7 @@ impl EventRecorder {
     pub async fn publish(&self, news: &News, object: &ObjectReference) -> Result<(), kube::Error> {
         let now = Timestamp::now();
         let series = series_of(news, object);
-        let earlier = self.earlier(series, now);
+        let earlier = self.earlier(&series, now);
         let latest = Latest {
             first: earlier.map_or(now, |earlier| earlier.first),
             last: now,
@@ -88,10 +91,10 @@ impl EventRecorder {
     }
 
     /// Returns the latest Event of a series, if it is recent. Forgets all that are not.
-    fn earlier(&self, series: Digest, now: Timestamp) -> Option<Latest> {
+    fn earlier(&self, series: &Series, now: Timestamp) -> Option<Latest> {
         let mut recent = self.recent.lock();
         recent.retain(|_, latest| now.duration_since(latest.last) < RECENT);
-        recent.get(&series).copied()
+        recent.get(series).copied()
     }
 
     /// Returns the name of the Event of what happened first at this time.
@@ -136,11 +139,9 @@ fn once_more(latest: Latest) -> Event {
     }
 }
 
-/// Returns the digest of the fields that are equal in Events of one series: the uid of the object, the type, the reason and
-/// the action. The text may differ; the first one stays.
-fn series_of(news: &News, object: &ObjectReference) -> Digest {
+fn series_of(news: &News, object: &ObjectReference) -> Series {
     let uid = object.uid.as_deref().unwrap_or_default();
-    Digest::of(&[uid, type_of(news), &news.reason, &news.action])
+    [uid, type_of(news), &news.reason, &news.action].map(str::to_owned)
 }
 
 fn type_of(news: &News) -> &'static str {

@@ -6,7 +6,7 @@
 use std::{borrow::Borrow, collections::HashMap, time::Duration};
 
 use k8s_openapi::api::networking::v1::Ingress;
-use kube::ResourceExt;
+use kube::{ResourceExt, runtime::reflector::Store};
 use parking_lot::{Mutex, RwLock};
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -18,7 +18,7 @@ use shortener_operator_core::{
 };
 use tokio::{sync::watch, time::timeout};
 
-use super::inventory::{Inventory, Packed};
+use super::inventory::Inventory;
 
 /// Longest time for which a scope waits, at its start, for the routes of the others.
 const OTHERS_LIMIT: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ const OTHERS_LIMIT: Duration = Duration::from_secs(5);
 /// The claims of all stacks on hosts.
 pub struct Hosts {
     /// The routes of each scope.
-    routes: RwLock<Vec<(Packed<Ingress>, Packed<HttpRoute>)>>,
+    routes: RwLock<Vec<(Store<Ingress>, Store<HttpRoute>)>>,
     /// Number of scopes whose routes are listed.
     listed: watch::Sender<usize>,
     /// The claims that were decided, by the uid of their stack.
@@ -112,13 +112,19 @@ impl Hosts {
     /// Returns the claims that the live routes record and that matter for a wanted one: those of its stack, and those that
     /// it meets.
     fn of_routes(&self, wanted: &HostClaim) -> Vec<HostClaim> {
-        let matters = |claim: &HostClaim| claim.owner() == wanted.owner() || claim.rivals(wanted);
-        let scopes = self.routes.read();
         let mut claims = Vec::new();
-        for (ingresses, routes) in scopes.iter() {
-            claims.extend(ingresses.claims(matters));
-            claims.extend(routes.claims(matters));
+        for (ingresses, routes) in self.routes.read().iter() {
+            let (mut ingresses, mut routes) = (ingresses.state(), routes.state());
+            // The first one is named in the status, which must not depend on the order of a map.
+            ingresses.sort_by_cached_key(|ingress| (ingress.namespace(), ingress.name_any()));
+            routes.sort_by_cached_key(|route| (route.namespace(), route.name_any()));
+            let of_ingresses = ingresses
+                .iter()
+                .filter_map(|one| HostClaim::of_ingress(one));
+            let of_routes = routes.iter().filter_map(|one| HostClaim::of_route(one));
+            claims.extend(of_ingresses.chain(of_routes));
         }
+        claims.retain(|claim| claim.owner() == wanted.owner() || claim.rivals(wanted));
         claims
     }
 }

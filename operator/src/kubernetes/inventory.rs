@@ -1,25 +1,28 @@
 //! The operator's cache of the cluster: the objects of each kind of child.
 //!
-//! The kinds, and the form in which each is kept, stand in the table of `operator/core/src/model/kinds.rs`. Their
-//! watched state decides which writes `apply` may skip. A cluster may lack the optional kinds: the operator waits only
+//! The kinds, and the form in which each is kept, stand in the table of `operator/core/src/model/kinds.rs`. `apply` compares
+//! the objects with those that are rendered. A cluster may lack the optional kinds: the operator waits only
 //! until it knows that, and their watch starts once the cluster has them. A kind on which no decision depends does not
 //! hold up the start either, in case that the operator may not list it.
 
 mod form;
-mod packed;
 pub(super) mod served;
-mod shelf;
+mod watch;
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{
-    StreamExt, future,
+    FutureExt, StreamExt, future,
     stream::{BoxStream, SelectAll},
 };
-use k8s_openapi::{
-    NamespaceResourceScope, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    runtime::{
+        reflector::{ObjectRef, Store, store::WriterDropped},
+        watcher,
+    },
 };
-use kube::{Api, Client, Resource, runtime::watcher};
 use serde::{Serialize, de::DeserializeOwned};
 use shortener_operator_core::{
     child_kinds,
@@ -33,10 +36,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::kubernetes::watch_report::Reports;
-use form::{Form, Metadata, MetadataOfAll, OfOthers, Routes, Whole, WithOthers, WithoutSpec};
-pub use packed::{Packed, Unlisted};
-use served::{Known, events, known};
-use shelf::{Shelf, keep};
+use form::{Form, MetadataOfAll, OfOthers, Whole, WithOthers, WithoutSpec, Written};
+use served::events;
+use watch::{keep, labelled};
 
 /// Annotation of `kubectl apply` with the whole object, which nothing reads. That of a Secret contains its data.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -46,10 +48,11 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 pub const PAGE: u32 = 50;
 /// Seconds after which a watch is reopened, so that a dead connection is noticed.
 pub const WATCH_TIMEOUT: u32 = 60;
-/// Longest time for which the operator waits, at its start, to know if the cluster has the optional kinds.
-const OPTIONAL_LIMIT: Duration = Duration::from_secs(5);
+/// Longest time for which the operator waits, at its start, for kinds on which no decision depends or that the cluster may
+/// lack.
+const SPARED_LIMIT: Duration = Duration::from_secs(5);
 
-/// An object that can be watched and kept as JSON.
+/// An object that can be watched, kept and compared as JSON.
 pub trait Cached:
     Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
@@ -70,10 +73,10 @@ impl<K> Cached for K where
 /// A kind of child object.
 pub trait Child: Cached + Resource<Scope = NamespaceResourceScope> {
     /// The cached form of the kind: the whole object or its metadata.
-    type Kept: Cached;
+    type Kept: Cached + Resource<Scope = NamespaceResourceScope>;
 
     /// Returns the objects of this kind.
-    fn shelf(inventory: &Inventory) -> &Shelf<Self::Kept>;
+    fn store(inventory: &Inventory) -> &Store<Self::Kept>;
 }
 
 /// A group of the table of child kinds.
@@ -109,48 +112,50 @@ impl Inventory {
     /// Returns true when the inventory has every object of a kind in a namespace.
     pub fn covers<K: Child>(&self, namespace: &str) -> bool {
         let own = self.namespace.as_deref();
-        own.is_none_or(|own| own == namespace) && K::shelf(self).objects().is_listed()
-    }
-
-    /// Returns the live metadata of a child, as last seen by the watch.
-    pub fn metadata<K: Child>(&self, namespace: &str, name: &str) -> Option<ObjectMeta> {
-        K::shelf(self).objects().metadata(namespace, name)
+        own.is_none_or(|own| own == namespace) && is_listed(K::store(self))
     }
 
     /// Returns true when the watch shows a child.
     pub fn contains<K: Child>(&self, namespace: &str, name: &str) -> bool {
-        K::shelf(self).objects().contains(namespace, name)
+        self.kept::<K>(namespace, name).is_some()
     }
 
     /// Returns the cached form of a child.
     pub fn kept<K: Child>(&self, namespace: &str, name: &str) -> Option<Arc<K::Kept>> {
-        K::shelf(self).get(namespace, name)
+        K::store(self).get(&ObjectRef::new(name).within(namespace))
     }
 
     /// Returns the objects of a kind.
-    pub fn objects<K: Child>(&self) -> Packed<K::Kept> {
-        K::shelf(self).objects().clone()
+    pub fn objects<K: Child>(&self) -> Store<K::Kept> {
+        K::store(self).clone()
     }
 
     /// Returns every cached object of a kind in a namespace, whatever it belongs to.
     pub fn of_namespace<K: Child>(&self, namespace: &str) -> Vec<Arc<K::Kept>> {
-        K::shelf(self).objects().of_namespace(namespace)
+        self.where_in::<K>(namespace, |_| true)
     }
 
     /// Returns every child of a kind that carries the stack's instance label and the operator's managed-by label.
     pub fn of_stack<K: Child>(&self, namespace: &str, stack: &str) -> Vec<Arc<K::Kept>> {
-        self.of_stack_where::<K>(namespace, stack, |_| true)
+        self.where_in::<K>(namespace, |kept| labelled(kept) == Some(stack))
     }
 
-    /// Returns those whose names match.
-    pub fn of_stack_where<K: Child>(
+    /// Returns the objects of a namespace that match, by their names.
+    fn where_in<K: Child>(
         &self,
         namespace: &str,
-        stack: &str,
-        matches: impl Fn(&str) -> bool,
+        matches: impl Fn(&K::Kept) -> bool,
     ) -> Vec<Arc<K::Kept>> {
-        K::shelf(self).of_stack(namespace, stack, matches)
+        let is_in = |kept: &K::Kept| kept.meta().namespace.as_deref() == Some(namespace);
+        let mut found = K::store(self).state_filter(|kept| is_in(kept) && matches(kept));
+        found.sort_by_cached_key(|kept| kept.name_any());
+        found
     }
+}
+
+/// Returns true when the objects of a kind have been listed.
+fn is_listed<K: Cached>(store: &Store<K>) -> bool {
+    matches!(store.wait_until_ready().now_or_never(), Some(Ok(())))
 }
 
 fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
@@ -198,7 +203,7 @@ macro_rules! inventory {
 
         $(impl Group for $group {
             fn is_served(inventory: &Inventory) -> bool {
-                [$(inventory.$field.objects().is_listed()),*].into_iter().all(|has| has)
+                [$(is_listed(&inventory.$field)),*].into_iter().all(|has| has)
             }
         })*
     };
@@ -207,16 +212,15 @@ macro_rules! inventory {
         pub struct Inventory {
             /// The namespace; `None` for the whole cluster.
             namespace: Option<String>,
-            optional: Vec<Known>,
-            /// The kinds on which no decision depends.
-            spared: Vec<Known>,
-            $($field: Shelf<Kept<$form, $kind>>,)*
+            /// The kinds that are optional or on which no decision depends: cancelled once they are listed or cannot be.
+            spared: Vec<CancellationToken>,
+            $($field: Store<Kept<$form, $kind>>,)*
         }
 
         $(impl Child for $kind {
             type Kept = Kept<$form, $kind>;
 
-            fn shelf(inventory: &Inventory) -> &Shelf<Self::Kept> {
+            fn store(inventory: &Inventory) -> &Store<Self::Kept> {
                 &inventory.$field
             }
         })*
@@ -227,43 +231,36 @@ macro_rules! inventory {
             pub fn watch(client: &Client, reports: Reports<'_>) -> (Self, BoxStream<'static, Change>) {
                 let namespace = reports.namespace;
                 let mut changes = SelectAll::new();
-                let (mut optional, mut spared) = (Vec::new(), Vec::new());
+                let mut spared = Vec::new();
                 $(
                     let needed = $presence == Presence::Always && <$form as Form<$kind>>::NEEDED;
-                    let missed = CancellationToken::new();
+                    let known = CancellationToken::new();
                     let ($field, stream) = keep::<$form, $kind>(
-                        events(client, api(client, namespace), selection::<$form, $kind>(), $presence, missed.clone()),
+                        events(client, api(client, namespace), selection::<$form, $kind>(), $presence, known.clone()),
                         $presence,
                         reports.of::<$kind>(needed),
-                        missed.clone(),
+                        known.clone(),
                     );
                     changes.push(stream);
-                    if !needed {
-                        let known = known($field.objects().clone(), missed);
-                        match $presence {
-                            Presence::Always => spared.push(known),
-                            Presence::Optional => optional.push(known),
-                        }
-                    }
+                    spared.extend((!needed).then_some(known));
                 )*
                 let namespace = namespace.map(str::to_owned);
-                (Self { namespace, optional, spared, $($field),* }, changes.boxed())
+                (Self { namespace, spared, $($field),* }, changes.boxed())
             }
 
-            /// Waits until every kind on which decisions depend has been listed once, until every other kind of
-            /// Kubernetes has been listed or was refused, and for a while until it is known if the cluster has the
-            /// optional kinds. Otherwise stacks would miss them for a moment after each start.
+            /// Waits until every kind on which decisions depend has been listed once, and for a while until every other
+            /// kind has been listed, was refused, or turned out to be lacking. Otherwise stacks would miss optional kinds
+            /// for a moment after each start.
             ///
             /// # Errors
             /// A watch has ended permanently.
-            pub async fn ready(&self) -> Result<(), Unlisted> {
+            pub async fn ready(&self) -> Result<(), WriterDropped> {
                 $(if $presence == Presence::Always && <$form as Form<$kind>>::NEEDED {
-                    self.$field.objects().wait_until_listed().await?;
+                    self.$field.wait_until_ready().await?;
                 })*
-                future::join_all(self.spared.iter().cloned()).await;
-                let known = future::join_all(self.optional.iter().cloned());
-                if timeout(OPTIONAL_LIMIT, known).await.is_err() {
-                    tracing::warn!("the optional kinds of the cluster could not be listed within 5 s; starting without them");
+                let known = future::join_all(self.spared.iter().map(CancellationToken::cancelled));
+                if timeout(SPARED_LIMIT, known).await.is_err() {
+                    tracing::warn!("not every kind could be listed within 5 s; starting without the rest");
                 }
                 Ok(())
             }

@@ -1,7 +1,7 @@
 //! Fourth step: writes the desired objects to the cluster. It decides nothing about their content. The kinds and their
 //! order stand in the table of `operator/core/src/model/kinds.rs`.
 //!
-//! A child is written only if it differs (see [`crate::kubernetes::ledger`]). Children of one kind are written side by
+//! A child is written only if its live object differs from what is rendered. Children of one kind are written side by
 //! side. A child that fails, or whose request hangs, does not block the others, except that no pod is given a Secret that
 //! could not be stored. An object that has a child's name but does not belong to the stack is never changed.
 
@@ -16,10 +16,12 @@ mod pause;
 mod prune;
 mod spare;
 mod withheld;
+mod writes;
 
 pub use error::{ApplyError, Cause, Failure};
 pub use live::{ADDRESS_PATIENCE, observe};
 pub use pass::Applied;
+pub use writes::Writes;
 
 use std::time::Duration;
 

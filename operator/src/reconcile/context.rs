@@ -18,12 +18,12 @@ use tokio::sync::Semaphore;
 use crate::{
     backends::Backends,
     kubernetes::{
-        events::EventRecorder, hosts::Hosts, inventory::Inventory, ledger::Ledger,
-        missing_pods::MissingPods, openings::Openings,
+        events::EventRecorder, hosts::Hosts, inventory::Inventory, missing_pods::MissingPods,
+        openings::Openings,
     },
     probes::Probes,
     rabbitmq::queues::Queues,
-    reconcile::trigger::TriggerLog,
+    reconcile::{apply::Writes, trigger::TriggerLog},
     server::{health::Health, metrics::Metrics},
     telemetry::span::Tracer,
 };
@@ -40,8 +40,8 @@ pub struct Context {
     pub metrics: Metrics,
     /// Health of the watches, for the probe of readiness.
     pub health: Health,
-    /// Record of the last write to each child.
-    pub ledger: Ledger,
+    /// The last write to each child.
+    pub writes: Writes,
     /// Publisher of Events on stacks.
     pub recorder: EventRecorder,
     /// Permits that limit concurrent reconciles over all scopes.
@@ -98,7 +98,7 @@ impl Context {
             defaults,
             metrics,
             health,
-            ledger: Ledger::default(),
+            writes: Writes::default(),
             class: String::new(),
             stacks: RwLock::default(),
             others: RwLock::default(),

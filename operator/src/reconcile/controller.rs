@@ -23,7 +23,6 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::{
     kubernetes::{
         inventory::{Change, Inventory},
-        ledger::ChildKey,
         openings::{Concerned, Openings},
         refusal::NAMESPACE_TERMINATING,
         watch_report::Reports,
@@ -140,8 +139,7 @@ fn due(context: &Context, stacks: &Stacks, change: &Change) -> Vec<ObjectRef<Gua
         ..
     } = change
     {
-        let key = ChildKey::new(kind, namespace, name);
-        context.ledger.forget(key);
+        context.writes.forget(kind, namespace, name);
     }
     let due = stacks.concerned(change);
     note(

@@ -6,11 +6,12 @@ use futures::{
     StreamExt, future,
     stream::{self, BoxStream},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource,
     runtime::{
         WatchStreamExt,
-        reflector::{self, ObjectRef},
+        reflector::{self, ObjectRef, store::Writer},
         watcher::{self, Event, watcher},
     },
 };
@@ -18,12 +19,10 @@ use kube::{
 use super::{
     class::Division,
     context::{Context, GuardedStack},
-    wake::{self, Stacks},
+    wake::Stacks,
 };
 use crate::kubernetes::{
-    index::Indexer,
     inventory::{LAST_APPLIED, PAGE, WATCH_TIMEOUT},
-    news::News,
     watch_report::Reports,
 };
 
@@ -36,14 +35,13 @@ pub(super) fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Sta
         Some(namespace) => Api::namespaced(context.client.clone(), namespace),
         None => Api::all(context.client.clone()),
     };
-    let (store, writer) = reflector::store();
-    let (readers, mut indexer) = Indexer::new(wake::secrets);
-    let stacks = Stacks { store, readers };
+    let (store, mut writer) = reflector::store();
+    let stacks = Stacks { store };
     context.stacks.write().push(stacks.store.clone());
     let (mut division, others) = Division::new(&context.class);
     context.others.write().push(others);
-    let (mut report, mut news) = (reports.of::<GuardedStack>(true), News::new(essence));
-    let (context, found) = (context.clone(), stacks.clone());
+    let mut report = reports.of::<GuardedStack>(true);
+    let (context, known) = (context.clone(), stacks.clone());
     let config = watcher::Config::default()
         .timeout(WATCH_TIMEOUT)
         .page_size(PAGE);
@@ -55,41 +53,51 @@ pub(super) fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Sta
             let own = event.map(|event| division.own(event));
             future::ready(own.transpose())
         })
-        .inspect(move |event| {
-            if let Ok(event) = event {
-                indexer.see(event);
-            }
-        })
-        .reflect(writer)
         .flat_map(move |event| {
-            stream::iter(match event {
-                Ok(Event::Apply(stack)) => {
-                    let reference = ObjectRef::from_obj(&stack);
-                    // Every failure may have a text of its own in the status, which would defeat the backoff.
-                    let waits = !news.see(&stack) && context.is_failing(&reference);
-                    if waits { Vec::new() } else { vec![reference] }
-                }
-                // The objects of a list are in the store only now.
-                Ok(Event::InitDone) => {
-                    for gone in news.forget_gone(|known| found.store.get(known).is_some()) {
-                        forget(&context, &gone);
-                    }
-                    found.all()
-                }
-                Ok(Event::InitApply(stack)) => {
-                    news.see(&stack);
-                    Vec::new()
-                }
-                Ok(Event::Delete(stack)) => {
-                    news.forget(&stack);
-                    forget(&context, &ObjectRef::from_obj(&stack));
-                    Vec::new()
-                }
-                Ok(Event::Init) | Err(_) => Vec::new(),
-            })
+            let due = event.map(|event| due(&context, &known, &mut writer, &event));
+            stream::iter(due.unwrap_or_default())
         })
         .boxed();
     (stacks, triggers)
+}
+
+/// Keeps what an event tells. Returns the stacks that are due for a reconcile.
+fn due(
+    context: &Context,
+    known: &Stacks,
+    writer: &mut Writer<GuardedStack>,
+    event: &Event<GuardedStack>,
+) -> Vec<ObjectRef<GuardedStack>> {
+    let before = known.store.state();
+    writer.apply_watcher_event(event);
+    match event {
+        Event::Apply(stack) => {
+            let reference = ObjectRef::from_obj(stack);
+            let mut before = before.iter();
+            let before = before.find(|before| ObjectRef::from_obj(&***before) == reference);
+            // Every failure may have a text of its own in the status, which would defeat the backoff.
+            let is_news = before.is_none_or(|before| essence(before) != essence(stack));
+            if is_news || !context.is_failing(&reference) {
+                vec![reference]
+            } else {
+                Vec::new()
+            }
+        }
+        // The objects of a list are in the store only now. It has no event for a stack that was deleted while the watch was
+        // interrupted.
+        Event::InitDone => {
+            let before = before.iter().map(|stack| ObjectRef::from_obj(&**stack));
+            for gone in before.filter(|stack| known.store.get(stack).is_none()) {
+                forget(context, &gone);
+            }
+            known.all()
+        }
+        Event::Delete(stack) => {
+            forget(context, &ObjectRef::from_obj(stack));
+            Vec::new()
+        }
+        Event::Init | Event::InitApply(_) => Vec::new(),
+    }
 }
 
 /// Removes the metadata that nothing reads and that is as large as the stack.
@@ -102,17 +110,12 @@ fn trim(stack: &mut GuardedStack) {
 }
 
 /// Returns the parts of a stack that change with everything but its status. A status that cannot be parsed counts.
-fn essence(stack: &GuardedStack) -> Option<String> {
-    let meta = stack.meta();
-    let parts = (
-        &meta.uid,
-        meta.generation,
-        &meta.labels,
-        &meta.annotations,
-        &meta.deletion_timestamp,
-        stack.0.is_ok(),
-    );
-    serde_json::to_string(&parts).ok()
+fn essence(stack: &GuardedStack) -> (ObjectMeta, bool) {
+    let metadata = ObjectMeta {
+        resource_version: None,
+        ..stack.meta().clone()
+    };
+    (metadata, stack.0.is_ok())
 }
 
 /// Removes the state of a deleted stack.

@@ -1,12 +1,10 @@
 //! The stacks that a change of an object concerns.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::{
     autoscaling::v2::HorizontalPodAutoscaler, core::v1::Secret, networking::v1::Ingress,
 };
 use kube::{
-    Resource, ResourceExt,
+    Resource,
     runtime::reflector::{ObjectRef, Store},
 };
 use shortener_operator_core::{
@@ -19,17 +17,12 @@ use shortener_operator_core::{
 };
 
 use super::context::GuardedStack;
-use crate::kubernetes::{
-    index::{Index, IndexKey},
-    inventory::Change,
-};
+use crate::kubernetes::inventory::Change;
 
 /// The stacks of a scope.
 #[derive(Clone)]
 pub(super) struct Stacks {
     pub(super) store: Store<GuardedStack>,
-    /// The stacks that use a Secret.
-    pub(super) readers: Index,
 }
 
 impl Stacks {
@@ -54,16 +47,20 @@ impl Stacks {
         if *kind == HorizontalPodAutoscaler::kind(&()) && stack.is_none() {
             return self.inside(Some(namespace));
         }
-        let mut stacks: BTreeSet<String> = stack.iter().cloned().collect();
-        // A Secret of one stack, or of a Helm release of that name, may be used by others.
-        if *kind == Secret::kind(&()) {
-            stacks.extend(self.readers.names(namespace, name));
-        }
         // Retained volumes and credentials may carry the label of a stack that is gone.
-        let known = stacks
+        let known = stack
             .iter()
             .filter_map(|stack| self.known(namespace, stack));
         let mut concerned: Vec<ObjectRef<GuardedStack>> = known.collect();
+        // A Secret of one stack, or of a Helm release of that name, may be used by others.
+        if *kind == Secret::kind(&()) {
+            let mut readers = self.users(|stack| {
+                stack.metadata.namespace.as_ref() == Some(namespace)
+                    && references::secrets(stack).contains(name)
+            });
+            readers.retain(|reader| !concerned.contains(reader));
+            concerned.extend(readers);
+        }
         if *kind == Ingress::kind(&()) || *kind == HttpRoute::kind(&()) {
             // Its host may be free now.
             concerned.extend(self.users(waits_for_host));
@@ -95,14 +92,4 @@ impl Stacks {
         let references = users.iter().map(|stack| ObjectRef::from_obj(&**stack));
         references.collect()
     }
-}
-
-/// Returns the Secrets that a stack uses, as keys of an index.
-pub(super) fn secrets(stack: &GuardedStack) -> Vec<IndexKey> {
-    let Ok(parsed) = &stack.0 else {
-        return Vec::new();
-    };
-    let namespace = stack.namespace().unwrap_or_default();
-    let names = references::secrets(parsed).into_iter();
-    names.map(|name| (namespace.clone(), name)).collect()
 }

@@ -32,7 +32,7 @@ pub struct Desired {
 /// A Secret whose data is written only on creation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredSecret {
-    /// Metadata and type without data, applied like any other child.
+    /// Metadata without generated data and without the type, which never changes, applied like any other child.
     pub secret: Secret,
     /// The Secret with its data, if it has yet to be created.
     pub create: Option<Secret>,

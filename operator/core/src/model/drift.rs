@@ -1,7 +1,7 @@
 //! Detection of drift by value: compares a live object with everything that was rendered.
 //!
-//! `apply` asks once for each child after a start, while the ledger has no record of the child: a restart must neither
-//! write unchanged objects nor overlook edits made in the meantime. A plan names each field that differs.
+//! `apply` writes a child that differs, and a plan names each field. A field that is not rendered belongs to others, so one
+//! whose absence protects is rendered with its value: an empty list, `false` or 0.
 
 mod path;
 mod removed;
@@ -28,14 +28,11 @@ pub struct FieldChange {
     pub after: Option<Value>,
 }
 
-/// Returns true when every field of `rendered` is in `live` with the same value. Fields that only `live` has do not
-/// matter: they are defaults of the API server or belong to other managers. List items are matched by `name` if all
-/// rendered items have one, and by position otherwise.
-pub fn covers(live: &Value, rendered: &Value) -> bool {
-    differences(live, rendered).is_empty()
-}
-
-/// Returns the fields of `rendered` that `live` lacks or has with another value, under the rules of [`covers`].
+/// Returns the fields of `rendered` that `live` lacks or has with another value.
+///
+/// Fields that only `live` has do not matter: they are defaults of the API server or belong to other managers. Selectors and
+/// most lists have no other manager, so there they do, but in an item of a list only if they are lists themselves: a default
+/// is none. List items are matched by `name` if all rendered items have one, and by position otherwise.
 pub fn differences(live: &Value, rendered: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(live, rendered, FieldPath::Root, &mut found);
@@ -53,8 +50,16 @@ fn compare(live: &Value, rendered: &Value, path: FieldPath<'_>, found: &mut Vec<
                     None => found.push(path.change(None, Some(value))),
                 }
             }
+            let added = live.iter().filter(|(key, now)| {
+                !rendered.contains_key(*key) && !is_empty(now) && path.forbids(now)
+            });
+            found.extend(
+                added.map(|(key, now)| FieldPath::Field(&path, key).change(Some(now), None)),
+            );
         }
-        (Value::Array(live), Value::Array(rendered)) if are_named(rendered) => {
+        (Value::Array(live), Value::Array(rendered))
+            if are_named(rendered) && (path.is_shared() || live.len() == rendered.len()) =>
+        {
             for item in rendered {
                 compare_named(live, item, &path, found);
             }
@@ -75,8 +80,16 @@ fn compare_named(live: &[Value], item: &Value, path: &FieldPath<'_>, found: &mut
     let namesakes = || live.iter().filter(move |now| name_of(now) == name_of(item));
     match namesakes().next() {
         None => found.push(path.change(None, Some(item))),
-        Some(_) if namesakes().any(|now| covers(now, item)) => {}
-        Some(first) => compare(first, item, path, found),
+        Some(first) => {
+            let differences = |now| {
+                let mut found = Vec::new();
+                compare(now, item, path, &mut found);
+                found
+            };
+            if !namesakes().any(|now| differences(now).is_empty()) {
+                found.extend(differences(first));
+            }
+        }
     }
 }
 
@@ -115,6 +128,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn covers(live: &Value, rendered: &Value) -> bool {
+        differences(live, rendered).is_empty()
+    }
 
     #[test]
     fn defaults_and_foreign_fields_are_not_drift() {
@@ -184,6 +201,45 @@ mod tests {
         assert!(!covers(&resources("500m"), &resources("0.6")));
         let label = |value: &str| json!({"labels": {"cpu": value}});
         assert!(!covers(&label("500m"), &label("0.5")));
+    }
+
+    #[test]
+    fn what_is_added_to_a_selector_a_list_or_an_empty_value_is_drift() {
+        let rendered = json!({
+            "ingress": [], "partition": 0,
+            "nodeSelector": {"zone": "a"},
+            "rules": [{"ports": [{"port": 8080}]}],
+            "backendRefs": [{"name": "app"}],
+            "env": [{"name": "A", "value": "x"}],
+        });
+        assert!(covers(
+            &json!({
+                "partition": 0,
+                "nodeSelector": {"zone": "a"},
+                "rules": [{"ports": [{"port": 8080, "protocol": "TCP"}], "name": "x", "from": []}],
+                "backendRefs": [{"name": "app", "weight": 1}],
+                "env": [{"name": "A", "value": "x"}, {"name": "B", "value": "y"}],
+            }),
+            &rendered
+        ));
+        let added = json!({
+            "ingress": [{}], "partition": 3,
+            "nodeSelector": {"disk": "ssd", "zone": "a"},
+            "rules": [{"from": [{"podSelector": {}}], "ports": [{"port": 8080}]}],
+            "backendRefs": [{"name": "app"}, {"name": "other"}],
+            "env": [{"name": "A", "value": "x"}],
+        });
+        let found = differences(&added, &rendered).into_iter();
+        let mut paths: Vec<String> = found.map(|change| change.path).collect();
+        paths.sort();
+        let expected = [
+            "backendRefs",
+            "ingress",
+            "nodeSelector.disk",
+            "partition",
+            "rules[0].from",
+        ];
+        assert_eq!(paths, expected);
     }
 
     #[test]

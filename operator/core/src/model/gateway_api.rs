@@ -8,6 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// API group of the kinds.
 pub const GROUP: &str = "gateway.networking.k8s.io";
@@ -77,16 +78,25 @@ pub struct ParentReference {
 pub struct HttpRouteRule {
     /// Requests that the rule is for.
     pub matches: Vec<HttpRouteMatch>,
+    /// Changes of the requests, which no stack makes: somebody may add some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<Value>,
     /// Services that the requests reach.
     pub backend_refs: Vec<BackendReference>,
 }
 
 /// Requests that a rule is for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct HttpRouteMatch {
     /// Paths of the requests.
     pub path: PathMatch,
+    /// Headers of the requests, which no stack asks for: somebody may add some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<Value>,
+    /// The same of parameters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub query_params: Vec<Value>,
 }
 
 /// Paths of requests.

@@ -13,7 +13,7 @@ use kube_core::{ApiResource, Resource};
 /// [`desired`](crate::model::desired) and its [`Presence`]. The columns of a kind are:
 ///
 /// 1. its field in that struct, its type and, after `as`, the type of the items if that is another one;
-/// 2. its form in the cache, a type in `operator/src/kubernetes/inventory/form.rs`;
+/// 2. the form in which the cache keeps it, a type in `operator/src/kubernetes/inventory/form.rs`;
 /// 3. its [`Deletion`];
 /// 4. the method that writes its objects, in `operator/src/reconcile/apply/pass.rs` or `data.rs`.
 #[macro_export]
@@ -24,19 +24,18 @@ macro_rules! child_kinds {
             Children: Always {
                 // The policies come before the pods that they protect.
                 /// Rules about connections between pods.
-                network_policies: ::k8s_openapi::api::networking::v1::NetworkPolicy, Metadata, Pruned, apply;
+                network_policies: ::k8s_openapi::api::networking::v1::NetworkPolicy, Written, Pruned, apply;
                 // Objects that pods refer to come before the pods.
                 /// ServiceAccounts of the pods.
-                service_accounts: ::k8s_openapi::api::core::v1::ServiceAccount, Metadata, Pruned, apply;
+                service_accounts: ::k8s_openapi::api::core::v1::ServiceAccount, Written, Pruned, apply;
                 /// Secrets that the operator generates.
                 secrets: ::k8s_openapi::api::core::v1::Secret as DesiredSecret, MetadataOfAll, Retained, apply_secrets;
                 /// Rendered configuration.
-                config_maps: ::k8s_openapi::api::core::v1::ConfigMap, Metadata, Pruned, apply;
+                config_maps: ::k8s_openapi::api::core::v1::ConfigMap, Written, Pruned, apply;
                 // A volume outlives its StatefulSet, so it is an object of its own. It never comes before its password.
                 /// Volumes.
                 claims: ::k8s_openapi::api::core::v1::PersistentVolumeClaim, Whole, Retained, apply_claims;
-                // Names must resolve before a client looks them up. Cached whole, because the gateway's configuration
-                // contains the cluster IP of the app's Service.
+                // Names must resolve before a client looks them up.
                 /// Stable addresses of the components.
                 services: ::k8s_openapi::api::core::v1::Service, Whole, Pruned, apply;
                 // Stores come before their clients.
@@ -49,27 +48,27 @@ macro_rules! child_kinds {
                 /// Autoscalers of stateless components.
                 autoscalers: ::k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler, WithOthers, Pruned, apply;
                 /// Limits on the pods that a node drain may evict at once.
-                disruption_budgets: ::k8s_openapi::api::policy::v1::PodDisruptionBudget, Metadata, Pruned, apply;
+                disruption_budgets: ::k8s_openapi::api::policy::v1::PodDisruptionBudget, Written, Pruned, apply;
                 // Public routes come last.
                 /// Public routes.
-                ingresses: ::k8s_openapi::api::networking::v1::Ingress, Routes, Pruned, apply;
+                ingresses: ::k8s_openapi::api::networking::v1::Ingress, Whole, Pruned, apply;
             }
             /// Objects of the Gateway API, with the gateway provider `GatewayApi`. Requests depend on them, so their
             /// failure fails the stack. They are written after the children and deleted before them.
             GatewayObjects: Optional {
                 // A Gateway may use the certificate before its listener gets the route.
                 /// Permissions of a Gateway of another namespace to use a certificate of the stack's.
-                reference_grants: $crate::model::gateway_api::ReferenceGrant, Metadata, Pruned, apply_where_served;
+                reference_grants: $crate::model::gateway_api::ReferenceGrant, Written, Pruned, apply_where_served;
                 /// Public routes by a Gateway.
-                http_routes: $crate::model::gateway_api::HttpRoute, Routes, Pruned, apply_where_served;
+                http_routes: $crate::model::gateway_api::HttpRoute, Whole, Pruned, apply_where_served;
             }
             /// Objects of the Prometheus operator. The stack does not depend on them, so they never delay it, and
             /// their failure does not fail it.
             MonitoringObjects: Optional {
                 /// Services whose metrics are scraped.
-                service_monitors: $crate::model::prometheus::ServiceMonitor, Metadata, Pruned, apply_where_served;
+                service_monitors: $crate::model::prometheus::ServiceMonitor, Written, Pruned, apply_where_served;
                 /// Alerting rules on these metrics.
-                prometheus_rules: $crate::model::prometheus::PrometheusRule, Metadata, Pruned, apply_where_served;
+                prometheus_rules: $crate::model::prometheus::PrometheusRule, Written, Pruned, apply_where_served;
             }
         }
     };

@@ -1,4 +1,6 @@
 //! Kinds of the Prometheus operator, with only the fields that stacks use. A cluster may lack these kinds.
+//!
+//! Every field has a default, because an object that does not parse would end the watch of its kind.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_derive::CustomResource;
@@ -6,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_yaml::Value;
 
 /// Spec of a ServiceMonitor, which selects the Services that a Prometheus scrapes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, CustomResource)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource)]
 #[kube(
     crates(kube_core = "::kube_core"),
     group = "monitoring.coreos.com",
@@ -17,7 +19,7 @@ use serde_yaml::Value;
     schema = "disabled",
     derive = "PartialEq"
 )]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct ServiceMonitorSpec {
     /// Selector of the Services whose pods are scraped.
     pub selector: LabelSelector,
@@ -26,8 +28,8 @@ pub struct ServiceMonitorSpec {
 }
 
 /// A port to scrape on the selected Services.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Endpoint {
     /// Name of the port; Services without such a port are ignored.
     pub port: String,
@@ -38,8 +40,8 @@ pub struct Endpoint {
 }
 
 /// A rule that sets a label on every series.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Relabeling {
     /// Name of the label.
     pub target_label: String,
@@ -48,7 +50,7 @@ pub struct Relabeling {
 }
 
 /// Spec of a PrometheusRule: alerting rules of a Prometheus.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, CustomResource)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource)]
 #[kube(
     crates(kube_core = "::kube_core"),
     group = "monitoring.coreos.com",
@@ -59,6 +61,7 @@ pub struct Relabeling {
     schema = "disabled",
     derive = "PartialEq"
 )]
+#[serde(default)]
 pub struct PrometheusRuleSpec {
     /// Groups of rules, whose fields the operator does not interpret.
     pub groups: Vec<Value>,

@@ -181,6 +181,7 @@ fn fields(rendered: &Rendered, live: &Value) -> Vec<FieldChange> {
     // The record repeats the pods. Where it alone is written, nothing changes for anyone.
     fields.retain(|field| !field.path.contains(RECORD));
     fields.sort_by(|one, other| one.path.cmp(&other.path));
+    fields.dedup();
     let is_secret = rendered.child.kind == "Secret";
     for field in &mut fields {
         let of_secret = is_secret && !field.path.starts_with("metadata.") && field.path != "type";

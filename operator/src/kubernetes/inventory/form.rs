@@ -3,12 +3,10 @@
 use k8s_openapi::api::{
     autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{Pod, Secret},
-    networking::v1::Ingress,
 };
 use kube::core::PartialObjectMeta;
 use shortener_operator_core::model::{
-    facts::HostClaim,
-    gateway_api::{Gateway, HttpRoute, PROGRAMMED},
+    gateway_api::{Gateway, PROGRAMMED},
     metadata::managed_by_selector,
 };
 
@@ -29,6 +27,9 @@ pub trait Form<K> {
     /// Field selector of the watch; `None` for no selection.
     const FIELDS: Option<&'static str> = None;
 
+    /// True when others often change what is trimmed, so that a change of nothing else wakes no stack.
+    const RESTLESS: bool = false;
+
     /// Returns the label selector of the watch; `None` for every object of the kind.
     fn selector() -> Option<String> {
         Some(managed_by_selector())
@@ -36,32 +37,23 @@ pub trait Form<K> {
 
     /// Removes the parts that nothing reads.
     fn trim(_: &mut Self::Kept) {}
-
-    /// Returns the claim on a host that the object records.
-    fn claim(_: &Self::Kept) -> Option<HostClaim> {
-        None
-    }
-
-    /// Returns the parts on which stacks depend, so that a change of the others wakes none; `None` if every change counts.
-    fn essence(_: &Self::Kept) -> Option<String> {
-        None
-    }
 }
 
 /// Number of objects of one page, if only their metadata is listed.
 const PAGE_OF_METADATA: u32 = 250;
 
-/// Prefixes of the labels and annotations that are read.
-const KEPT_KEYS: [&str; 2] = ["app.kubernetes.io/", "shortener.dev/"];
+/// Prefixes of the labels and annotations that are read, or that the operator writes.
+const KEPT_KEYS: [&str; 3] = [
+    "app.kubernetes.io/",
+    "argocd.argoproj.io/",
+    "shortener.dev/",
+];
 
-/// The whole object, for kinds whose status or content is needed.
+/// The whole object.
 pub struct Whole;
 
-/// The whole object, with the claim on a host that it records.
-pub struct Routes;
-
-/// Only the metadata.
-pub struct Metadata;
+/// The whole object, of a kind that is only compared with what is rendered.
+pub struct Written;
 
 /// Only the metadata, but of every object that a stack may refer to: a change of a user's Secret restarts the pods that
 /// use it. A cluster may have thousands of them, so little of each is kept.
@@ -80,27 +72,10 @@ impl<K> Form<K> for Whole {
     type Kept = K;
 }
 
-impl Form<Ingress> for Routes {
-    type Kept = Ingress;
-
-    fn claim(ingress: &Ingress) -> Option<HostClaim> {
-        HostClaim::of_ingress(ingress)
-    }
-}
-
-impl Form<HttpRoute> for Routes {
-    type Kept = HttpRoute;
-
-    fn claim(route: &HttpRoute) -> Option<HostClaim> {
-        HostClaim::of_route(route)
-    }
-}
-
-impl<K> Form<K> for Metadata {
-    type Kept = PartialObjectMeta<K>;
+impl<K> Form<K> for Written {
+    type Kept = K;
 
     const NEEDED: bool = false;
-    const PAGE: u32 = PAGE_OF_METADATA;
 }
 
 impl Form<Secret> for MetadataOfAll {
@@ -132,6 +107,8 @@ impl Form<Secret> for MetadataOfAll {
 impl Form<Gateway> for OfOthers {
     type Kept = Gateway;
 
+    const RESTLESS: bool = true;
+
     fn selector() -> Option<String> {
         None
     }
@@ -143,16 +120,13 @@ impl Form<Gateway> for OfOthers {
                 .retain(|condition| condition.type_ == PROGRAMMED);
         }
     }
-
-    fn essence(gateway: &Gateway) -> Option<String> {
-        serde_json::to_string(&(&gateway.spec, &gateway.status)).ok()
-    }
 }
 
 impl Form<HorizontalPodAutoscaler> for WithOthers {
     type Kept = HorizontalPodAutoscaler;
 
     const NEEDED: bool = false;
+    const RESTLESS: bool = true;
 
     fn selector() -> Option<String> {
         None
@@ -160,20 +134,6 @@ impl Form<HorizontalPodAutoscaler> for WithOthers {
 
     fn trim(autoscaler: &mut HorizontalPodAutoscaler) {
         autoscaler.status = None;
-    }
-
-    /// The status, which is written every few seconds, leaves only its traces in the metadata.
-    fn essence(autoscaler: &HorizontalPodAutoscaler) -> Option<String> {
-        let metadata = &autoscaler.metadata;
-        let parts = (
-            &metadata.uid,
-            &metadata.labels,
-            &metadata.annotations,
-            &metadata.owner_references,
-            &metadata.deletion_timestamp,
-            &autoscaler.spec,
-        );
-        serde_json::to_string(&parts).ok()
     }
 }
 
@@ -187,26 +147,9 @@ impl Form<Pod> for WithoutSpec {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn an_autoscaler_that_counts_wakes_no_stack_and_one_that_is_edited_does() {
-        let essence = |version: &str, most: i32, label: &str| {
-            let mut autoscaler: HorizontalPodAutoscaler = serde_json::from_value(json!({
-                "metadata": {"name": "mine", "resourceVersion": version, "labels": {"a": label}},
-                "spec": {"maxReplicas": most, "scaleTargetRef": {"kind": "Deployment", "name": "x"}},
-                "status": {"desiredReplicas": most},
-            }))
-            .unwrap();
-            WithOthers::trim(&mut autoscaler);
-            WithOthers::essence(&autoscaler).unwrap()
-        };
-        assert_eq!(essence("1", 3, ""), essence("2", 3, ""));
-        assert_ne!(essence("1", 3, ""), essence("1", 4, ""));
-        assert_ne!(essence("1", 3, ""), essence("1", 3, "x"));
-    }
 
     #[test]
     fn little_of_a_foreign_secret_is_kept() {
@@ -224,39 +167,5 @@ mod tests {
             "annotations": {"shortener.dev/applied-hash": "1"},
         });
         assert_eq!(serde_json::to_value(secret.metadata).unwrap(), kept);
-    }
-
-    #[test]
-    fn a_gateway_whose_routes_are_counted_anew_wakes_no_stack() {
-        let essence = |status: Value, listeners: Value| {
-            let gateway = json!({
-                "metadata": {"name": "public"},
-                "spec": {"listeners": listeners},
-                "status": status,
-            });
-            let mut gateway: Gateway = serde_json::from_value(gateway).unwrap();
-            OfOthers::trim(&mut gateway);
-            OfOthers::essence(&gateway).unwrap()
-        };
-        let condition = |type_: &str, status: &str| {
-            json!({
-                "type": type_, "status": status, "reason": "Because", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            })
-        };
-        let programmed = condition(PROGRAMMED, "True");
-        let before = essence(json!({"conditions": [programmed]}), json!([]));
-        let counted = json!({
-            "conditions": [condition("Accepted", "True"), programmed],
-            "listeners": [{"name": "http", "attachedRoutes": 7}],
-        });
-        assert_eq!(essence(counted, json!([])), before);
-        let failing = json!({"conditions": [condition(PROGRAMMED, "False")]});
-        assert_ne!(essence(failing, json!([])), before);
-        let listeners = json!([{"name": "https"}]);
-        assert_ne!(
-            essence(json!({"conditions": [programmed]}), listeners),
-            before
-        );
     }
 }

@@ -3,8 +3,7 @@
 use std::{fmt::Debug, time::Duration};
 
 use futures::{
-    FutureExt, StreamExt,
-    future::{BoxFuture, Shared},
+    StreamExt,
     stream::{self, BoxStream},
 };
 use kube::{
@@ -15,7 +14,6 @@ use serde::de::DeserializeOwned;
 use shortener_operator_core::model::kinds::Presence;
 use tokio_util::sync::CancellationToken;
 
-use super::Packed;
 use crate::kubernetes::refusal::is_absent;
 
 /// Interval between checks for a kind that the cluster lacks.
@@ -41,21 +39,6 @@ where
             .flat_map(move |()| watcher(api.clone(), config.clone()))
             .boxed(),
     }
-}
-
-/// A future that completes when a kind has been listed, when its watch has failed, or when the cluster turns out to
-/// lack it.
-pub(super) type Known = Shared<BoxFuture<'static, ()>>;
-
-/// Returns that future for the kind of these objects. `missed` is the token that was given to [`events`].
-pub(super) fn known<K: 'static>(objects: Packed<K>, missed: CancellationToken) -> Known {
-    let known = async move {
-        tokio::select! {
-            _ = objects.wait_until_listed() => {}
-            () = missed.cancelled() => {}
-        }
-    };
-    known.boxed().shared()
 }
 
 /// Waits until the API server serves a kind. API discovery lists no objects and needs no permission of its own.

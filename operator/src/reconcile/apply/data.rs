@@ -116,13 +116,13 @@ impl Pass<'_> {
 
     /// Checks that a Secret exists and stays.
     async fn check_secret(&self, name: &str) -> Result<(), Cause> {
-        let Some(live) = self.live_metadata::<Secret>(name).await? else {
+        let Some(live) = self.live::<Secret>(name).await? else {
             return Err(Cause::Vanished);
         };
-        match ownership(&live, self.identity, Deletion::Retained) {
+        match ownership(&live.metadata, self.identity, Deletion::Retained) {
             Ownership::Foreign => Err(Cause::NameTaken),
             Ownership::Previous => Err(Cause::Previous),
-            Ownership::Ours if live.deletion_timestamp.is_some() => Err(Cause::Vanished),
+            Ownership::Ours if live.metadata.deletion_timestamp.is_some() => Err(Cause::Vanished),
             Ownership::Ours => Ok(()),
         }
     }

@@ -51,6 +51,16 @@ pub enum Cause {
         /// Name of the storage class.
         class: String,
     },
+    /// Others change the child back.
+    #[error(
+        "another program sets {} again each time that the operator restores it: stop that program (`--show-managed-fields` of \
+         `kubectl get` names it); the operator tries again, at least every five minutes",
+        .0.join(", ")
+    )]
+    Contested(
+        /// Paths of the fields.
+        Vec<String>,
+    ),
     /// The API server or a webhook did not answer before the timeout. The sentence leaves the time out, because one that
     /// varies would make every retry a change of the status.
     #[error("the API server, or a webhook that it calls, did not answer in time")]
@@ -75,6 +85,7 @@ impl Failure {
             Cause::Vanished => "ApplyFailed",
             Cause::Api(error) => refusal::reason(error, "ApplyFailed"),
             Cause::NotExpandable { .. } => "VolumeNotExpandable",
+            Cause::Contested(_) => "Contested",
             Cause::Timeout => "DeadlineExceeded",
             Cause::Render(_) => "RenderFailed",
         }

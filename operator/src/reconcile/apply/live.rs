@@ -7,7 +7,6 @@ use k8s_openapi::api::{
     core::v1::{PersistentVolumeClaim, Pod},
     networking::v1::Ingress,
 };
-use kube::ResourceExt;
 use shortener_operator_core::model::{
     gateway_api::HttpRoute,
     live::{Live, Workload},
@@ -15,10 +14,7 @@ use shortener_operator_core::model::{
     opening::Opening,
 };
 
-use crate::{
-    kubernetes::{inventory::Child, ledger::ChildKey},
-    reconcile::context::Scope,
-};
+use crate::reconcile::context::Scope;
 
 /// Time for which the address of an Ingress is waited for. Controllers report one within a minute, or never.
 pub const ADDRESS_PATIENCE: Duration = Duration::from_secs(120);
@@ -89,8 +85,9 @@ fn is_old(ingress: &Ingress) -> bool {
 fn http_routes(scope: &Scope, identity: &StackIdentity) -> Vec<Arc<HttpRoute>> {
     let (namespace, stack) = (&identity.namespace, &identity.name);
     let mut routes = scope.inventory.of_stack::<HttpRoute>(namespace, stack);
+    let writes = &scope.context.writes;
     routes.retain(|route| {
-        let written = last_write::<HttpRoute>(scope, identity, &route.name_any());
+        let written = writes.generation::<HttpRoute>(&route.metadata);
         route.metadata.generation >= Some(written)
     });
     routes
@@ -100,27 +97,20 @@ fn deployment(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<Wor
     let live = scope
         .inventory
         .kept::<Deployment>(&identity.namespace, name)?;
-    Some(Workload::of_deployment(
-        &live,
-        last_write::<Deployment>(scope, identity, name),
-    ))
+    let written = scope
+        .context
+        .writes
+        .generation::<Deployment>(&live.metadata);
+    Some(Workload::of_deployment(&live, written))
 }
 
 fn stateful_set(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<Workload> {
     let live = scope
         .inventory
         .kept::<StatefulSet>(&identity.namespace, name)?;
-    Some(Workload::of_stateful_set(
-        &live,
-        last_write::<StatefulSet>(scope, identity, name),
-    ))
-}
-
-/// Returns the generation that the operator's last write resulted in. The watch may lag behind it.
-fn last_write<K: Child>(scope: &Scope, identity: &StackIdentity, name: &str) -> i64 {
-    let key = ChildKey::new(&K::kind(&()), &identity.namespace, name);
-    let record = scope.context.ledger.get(key);
-    record
-        .and_then(|record| record.generation)
-        .unwrap_or_default()
+    let written = scope
+        .context
+        .writes
+        .generation::<StatefulSet>(&live.metadata);
+    Some(Workload::of_stateful_set(&live, written))
 }

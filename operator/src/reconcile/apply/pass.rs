@@ -1,17 +1,20 @@
 //! One pass over the children of a stack.
 
-use std::collections::{BTreeSet, HashSet};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Api,
+    Api, Resource,
     api::{Patch, PatchParams},
-    core::PartialObjectMeta,
 };
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use shortener_operator_core::model::{
-    drift,
+    drift::{FieldChange, differences},
     kinds::Deletion,
     live::Live,
     metadata::{APPLIED_HASH, Component, FIELD_MANAGER, StackIdentity, component_of},
@@ -23,13 +26,10 @@ use super::{
     error::{ApplyError, Cause, Failure, by_component},
     live::observe,
     withheld::Withheld,
+    writes::{Remedy, Write},
 };
 use crate::{
-    kubernetes::{
-        inventory::Child,
-        ledger::{ChildKey, Record},
-        refusal::is_absent,
-    },
+    kubernetes::{inventory::Child, refusal::is_absent},
     reconcile::context::Scope,
 };
 
@@ -152,98 +152,89 @@ impl<'a> Pass<'a> {
         name: &str,
         treatment: Treatment,
     ) -> Result<(), Cause> {
-        let mut rendered = serde_json::to_value(&object)?;
-        let hash = hash(&rendered);
-        let live = self.live_metadata::<K>(name).await?;
+        let (rendered, hash) = render(&object)?;
+        let live = self.live::<K>(name).await?;
         if let Some(live) = &live {
-            match ownership(live, self.identity, treatment.deletion()) {
+            match ownership(live.meta(), self.identity, treatment.deletion()) {
                 Ownership::Foreign => return Err(Cause::NameTaken),
                 Ownership::Previous => return Err(Cause::Previous),
                 Ownership::Ours => {}
             }
             // An object that is being deleted accepts no changes. Its deletion triggers the next reconcile.
-            if live.deletion_timestamp.is_some()
-                || self.is_current::<K>(name, live, &hash, &rendered).await?
-            {
+            if live.meta().deletion_timestamp.is_some() {
                 return Ok(());
+            }
+            let found = self.differences::<K>(name, live, &rendered).await?;
+            let writes = &self.scope.context.writes;
+            match writes.remedy::<K>(live.meta(), &hash, &found) {
+                _ if found.is_empty() => return Ok(()),
+                Remedy::Rest => return Ok(()),
+                Remedy::Pause => return Err(Cause::Contested(paths(&found))),
+                Remedy::Write => {}
             }
         } else if treatment == Treatment::Credentials || self.is_late() {
             return Ok(());
         }
-        let metadata = &mut rendered["metadata"];
-        metadata["annotations"][APPLIED_HASH] = Value::from(hash.clone());
-        let (uid, before) = live
-            .map(|live| (live.uid, live.resource_version))
-            .unwrap_or_default();
-        if let Some(uid) = uid {
+        let live = live.as_deref().map(Resource::meta);
+        self.write_one::<K>(name, live, rendered, &hash).await
+    }
+
+    /// Writes an object. `live` is that which the watch shows.
+    async fn write_one<K: Child>(
+        &self,
+        name: &str,
+        live: Option<&ObjectMeta>,
+        rendered: Value,
+        hash: &str,
+    ) -> Result<(), Cause> {
+        let mut sent = rendered.clone();
+        if let Some(uid) = live.and_then(|live| live.uid.clone()) {
             // The uid restricts the write to this very object.
-            metadata["uid"] = Value::from(uid);
+            sent["metadata"]["uid"] = Value::from(uid);
         }
-        rendered["apiVersion"] = Value::from(K::api_version(&()));
-        rendered["kind"] = Value::from(K::kind(&()));
+        sent["apiVersion"] = Value::from(K::api_version(&()));
+        sent["kind"] = Value::from(K::kind(&()));
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        let written = self
-            .api::<K>()
-            .patch(name, &params, &Patch::Apply(rendered))
-            .await?;
-        tracing::info!(child = %child::<K>(name), stack = %self.identity.name, namespace = %self.identity.namespace, "applied");
-        self.scope.context.ledger.put(
-            self.key::<K>(name),
-            Record::of(written.meta(), &hash, before.as_deref()),
-        );
+        let patch = Patch::Apply(sent);
+        let written = self.api::<K>().patch(name, &params, &patch).await?;
+        let (stack, namespace) = (&self.identity.name, &self.identity.namespace);
+        tracing::info!(child = %child::<K>(name), %stack, %namespace, "applied");
+        let left = differences(&serde_json::to_value(&written)?, &rendered);
+        if !left.is_empty() {
+            tracing::warn!(child = %child::<K>(name), %stack, %namespace, fields = %paths(&left).join(", "), "the API server stored other values than were sent, as with a webhook that changes them; they are left as they are");
+        }
+        let before = live.and_then(|live| live.resource_version.clone());
+        let write = Write::of(written.meta(), hash, before, left);
+        self.scope.context.writes.put::<K>(written.meta(), write);
         Ok(())
     }
 
-    /// Returns the metadata from the watch or, if the watch has no such object, from the API server. Objects without
-    /// the operator's labels are not watched.
-    pub(super) async fn live_metadata<K: Child>(
-        &self,
-        name: &str,
-    ) -> Result<Option<ObjectMeta>, Cause> {
-        if let Some(metadata) = self
-            .scope
-            .inventory
-            .metadata::<K>(&self.identity.namespace, name)
-        {
-            return Ok(Some(metadata));
+    /// Returns what is kept of an object, from the watch or, if that has no such object, from the API server. Objects
+    /// without the operator's labels are not watched.
+    pub(super) async fn live<K: Child>(&self, name: &str) -> Result<Option<Arc<K::Kept>>, Cause> {
+        let namespace = &self.identity.namespace;
+        if let Some(kept) = self.scope.inventory.kept::<K>(namespace, name) {
+            return Ok(Some(kept));
         }
-        let api: Api<PartialObjectMeta<K>> =
-            Api::namespaced(self.scope.context.client.clone(), &self.identity.namespace);
-        Ok(api.get_opt(name).await?.map(|object| object.metadata))
+        let api: Api<K::Kept> = Api::namespaced(self.scope.context.client.clone(), namespace);
+        Ok(api.get_opt(name).await?.map(Arc::new))
     }
 
-    /// Returns true when the live object already matches the rendered one.
-    async fn is_current<K: Child>(
+    /// Returns the differences of a live object from the rendered one.
+    async fn differences<K: Child>(
         &self,
         name: &str,
-        live: &ObjectMeta,
-        hash: &str,
+        live: &K::Kept,
         rendered: &Value,
-    ) -> Result<bool, Cause> {
-        let key = self.key::<K>(name);
-        if let Some(record) = self.scope.context.ledger.get(key) {
-            return Ok(record.holds_for(live, hash));
+    ) -> Result<Vec<FieldChange>, Cause> {
+        let mut seen = serde_json::to_value(live)?;
+        let mut parts = rendered.as_object().into_iter().flatten();
+        if parts.any(|(part, value)| !value.is_null() && seen.get(part).is_none()) {
+            // No data of Secrets is kept.
+            let whole = self.api::<K>().get_opt(name).await?;
+            seen = serde_json::to_value(whole)?;
         }
-        let applied = live
-            .annotations
-            .as_ref()
-            .and_then(|annotations| annotations.get(APPLIED_HASH));
-        if applied.map(String::as_str) != Some(hash) {
-            return Ok(false);
-        }
-        // No record exists since the process started. The annotation identifies what was applied; the object shows if
-        // it still holds.
-        let Some(object) = self.api::<K>().get_opt(name).await? else {
-            return Ok(false);
-        };
-        let current = drift::covers(&serde_json::to_value(&object)?, rendered);
-        if current {
-            self.scope
-                .context
-                .ledger
-                .put(key, Record::of(object.meta(), hash, None));
-        }
-        Ok(current)
+        Ok(differences(&seen, rendered))
     }
 
     /// Keeps the failure to write or delete a child.
@@ -259,10 +250,6 @@ impl<'a> Pass<'a> {
     pub(super) fn api<K: Child>(&self) -> Api<K> {
         Api::namespaced(self.scope.context.client.clone(), &self.identity.namespace)
     }
-
-    fn key<K: Child>(&self, name: &str) -> ChildKey {
-        ChildKey::new(&K::kind(&()), &self.identity.namespace, name)
-    }
 }
 
 pub(super) fn kind<K: Child>() -> String {
@@ -273,12 +260,24 @@ pub(super) fn child<K: Child>(name: &str) -> String {
     format!("{}/{name}", K::kind(&()))
 }
 
-/// Returns the hash of a rendered object. JSON objects are sorted by key, so equal objects have equal hashes.
-fn hash(rendered: &Value) -> String {
+fn paths(fields: &[FieldChange]) -> Vec<String> {
+    fields.iter().map(|field| field.path.clone()).collect()
+}
+
+/// Returns an object as it is compared and written, and its hash, which is one of its annotations: a field that is no longer
+/// rendered is a difference, too. JSON objects are sorted by key, so equal objects have equal hashes.
+fn render(object: &impl Serialize) -> Result<(Value, String), serde_json::Error> {
+    let mut rendered = serde_json::to_value(object)?;
+    if let Some(fields) = rendered.as_object_mut() {
+        // Metadata that is listed alone has a kind of its own.
+        fields.retain(|field, _| field != "apiVersion" && field != "kind");
+    }
     let digest = Sha256::digest(rendered.to_string());
-    digest
+    let hash: String = digest
         .iter()
         .take(16)
         .map(|byte| format!("{byte:02x}"))
-        .collect()
+        .collect();
+    rendered["metadata"]["annotations"][APPLIED_HASH] = Value::from(hash.clone());
+    Ok((rendered, hash))
 }

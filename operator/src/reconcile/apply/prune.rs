@@ -107,14 +107,10 @@ impl Pass<'_> {
 
     async fn prune_kind<K: Child>(&mut self) {
         let (namespace, stack) = (&self.identity.namespace, &self.identity.name);
-        let unwanted = |name: &str| !self.wanted.contains(&(kind::<K>(), name.to_owned()));
-        let unwanted = self
-            .scope
-            .inventory
-            .of_stack_where::<K>(namespace, stack, unwanted);
-        for kept in unwanted {
+        for kept in self.scope.inventory.of_stack::<K>(namespace, stack) {
             let (name, meta) = (kept.name_any(), kept.meta());
-            if self.held.contains(&component_of(meta))
+            if self.wanted.contains(&(kind::<K>(), name.clone()))
+                || self.held.contains(&component_of(meta))
                 || ownership(meta, self.identity, Deletion::Pruned) != Ownership::Ours
                 || meta.deletion_timestamp.is_some()
             {
@@ -146,11 +142,12 @@ impl Pass<'_> {
         let live = self
             .scope
             .inventory
-            .metadata::<K>(&self.identity.namespace, &name);
+            .kept::<K>(&self.identity.namespace, &name);
         live.is_some_and(|live| {
+            let live = live.meta();
             live.deletion_timestamp.is_none()
-                && ownership(&live, self.identity, Deletion::Retained) == Ownership::Ours
-                && self.owners(&live, fate).is_some()
+                && ownership(live, self.identity, Deletion::Retained) == Ownership::Ours
+                && self.owners(live, fate).is_some()
         })
     }
 
@@ -169,16 +166,17 @@ impl Pass<'_> {
     async fn hand_over_object<K: Child>(&self, name: &str, fate: Fate) -> Result<bool, Cause> {
         // A Secret that is gone may have been the first that the garbage collector took of the stack's data.
         let may_go_on = fate == Fate::Discarded;
-        let Some(live) = self.live_metadata::<K>(name).await? else {
+        let Some(live) = self.live::<K>(name).await? else {
             return Ok(may_go_on);
         };
+        let live = live.meta();
         let is_going = live.deletion_timestamp.is_some();
-        match ownership(&live, self.identity, Deletion::Retained) {
+        match ownership(live, self.identity, Deletion::Retained) {
             Ownership::Foreign => return Ok(false),
             Ownership::Ours if !is_going => {}
             Ownership::Ours | Ownership::Previous => return Ok(may_go_on),
         }
-        let Some(owners) = self.owners(&live, fate) else {
+        let Some(owners) = self.owners(live, fate) else {
             return Ok(true);
         };
         let patch = json!({"metadata": {"uid": live.uid, "ownerReferences": owners}});

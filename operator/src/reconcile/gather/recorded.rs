@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
-    batch::v1::CronJob,
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, StatefulSet},
+        batch::v1::CronJob,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use kube::Resource;
 use shortener_operator_core::{
     api::{ShortenerStack, UpgradePolicy},
     model::{
@@ -16,7 +20,7 @@ use shortener_operator_core::{
     },
 };
 
-use crate::reconcile::context::Scope;
+use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
 /// Returns the record of each workload of a stack that holds back the changes of a release. A watch that lags shows the
 /// record from before the last write, and the same decision follows from it.
@@ -28,13 +32,11 @@ pub(super) fn records(
     if stack.spec.upgrade_policy == UpgradePolicy::Automatic {
         return BTreeMap::new();
     }
-    let (inventory, namespace) = (&scope.inventory, identity.namespace.as_str());
     let record = |component| {
         let name = component_name(&identity.name, component);
-        let live = inventory.metadata::<Deployment>(namespace, &name);
-        let live = live
-            .or_else(|| inventory.metadata::<StatefulSet>(namespace, &name))
-            .or_else(|| inventory.metadata::<CronJob>(namespace, &name))?;
+        let live = metadata::<Deployment>(scope, identity, &name)
+            .or_else(|| metadata::<StatefulSet>(scope, identity, &name))
+            .or_else(|| metadata::<CronJob>(scope, identity, &name))?;
         let ours = ownership(&live, identity, Deletion::Pruned) == Ownership::Ours;
         let record = PodRecord::of(&live).filter(|_| ours)?;
         Some((component, record))
@@ -43,4 +45,9 @@ pub(super) fn records(
         .into_iter()
         .filter_map(record)
         .collect()
+}
+
+fn metadata<K: Child>(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<ObjectMeta> {
+    let live = scope.inventory.kept::<K>(&identity.namespace, name)?;
+    Some(live.meta().clone())
 }

@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::core::v1::{ConfigMap, Secret, Service},
+    api::{
+        apps::v1::{Deployment, StatefulSet},
+        core::v1::{ConfigMap, Secret, Service},
+        networking::v1::NetworkPolicy,
+    },
 };
 use kube::{Resource, ResourceExt};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 use shortener_operator_core::{
     child_kinds,
     model::{
@@ -231,6 +235,124 @@ async fn what_others_add_is_left_alone() {
     for world in &worlds {
         assert_eq!(world.child_writes(), Vec::<String>::new());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_added_where_absence_protects_is_removed() {
+    async fn check<K: Kind>(world: &World, name: &str, add: fn(&mut Value)) {
+        let spec = || world.server.get::<K>(NAMESPACE, name);
+        let spec = || serde_json::to_value(spec()).unwrap()["spec"].clone();
+        let before = spec();
+        world.server.forget_writes();
+        world
+            .server
+            .edit::<K>(NAMESPACE, name, |object| add(&mut object["spec"]));
+        assert_ne!(spec(), before);
+        world.settle().await;
+        assert_eq!(spec(), before);
+        only_write::<K>(world, name);
+    }
+    let world = World::with_stack(json!({})).await;
+    check::<NetworkPolicy>(&world, "acme-default-deny", |spec| {
+        spec["ingress"] = json!([{}])
+    })
+    .await;
+    check::<NetworkPolicy>(&world, "acme-postgres", |spec| spec["egress"] = json!([{}])).await;
+    check::<NetworkPolicy>(&world, "acme-postgres", |spec| {
+        spec["podSelector"]["matchLabels"]["no"] = "pod".into();
+    })
+    .await;
+    check::<NetworkPolicy>(&world, "acme-postgres", |spec| {
+        let rules = spec["ingress"].as_array_mut().unwrap();
+        rules.push(json!({}));
+    })
+    .await;
+    check::<Deployment>(&world, "acme-app", |spec| spec["paused"] = true.into()).await;
+    check::<Deployment>(&world, "acme-app", |spec| {
+        spec["template"]["spec"]["hostNetwork"] = true.into();
+    })
+    .await;
+    check::<StatefulSet>(&world, "acme-postgres", |spec| {
+        spec["updateStrategy"]["rollingUpdate"]["partition"] = 1.into();
+    })
+    .await;
+    check::<Service>(&world, "acme-postgres", |spec| {
+        spec["externalIPs"] = json!(["192.0.2.1"]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rendered_key_of_a_secret_is_put_back() {
+    let world = World::with_stack(json!({"profiles": ["queue"]})).await;
+    let data = || {
+        world
+            .server
+            .get::<Secret>(NAMESPACE, "acme-rabbitmq")
+            .unwrap()
+            .data
+    };
+    let before = data();
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-rabbitmq", |secret| {
+            secret["data"]["definitions.json"] = "e30=".into();
+        });
+    world.settle().await;
+    assert_eq!(data(), before);
+    only_write::<Secret>(&world, "acme-rabbitmq");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_webhook_changes_is_left_as_it_is() {
+    fn mirror(deployment: &mut Value) {
+        deployment["spec"]["template"]["spec"]["containers"][0]["image"] = "mirror:1".into();
+    }
+    let world = World::with_stack(json!({})).await;
+    world.server.mutate::<Deployment>(mirror);
+    world.edit_spec("acme", |spec| spec["app"]["replicas"] = 3.into());
+    world.settle().await;
+    world.server.forget_writes();
+    world.pass(Duration::from_secs(3600)).await;
+    assert_eq!(world.server.writes(), []);
+    restores_label::<Deployment>(&world, "acme-app").await;
+    only_write::<Deployment>(&world, "acme-app");
+    let world = world.restart().await;
+    world.settle().await;
+    world.server.forget_writes();
+    world.pass(Duration::from_secs(3600)).await;
+    assert_eq!(world.server.writes(), []);
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_changes_a_child_back_is_named_and_answered_ever_more_rarely() {
+    let world = World::with_stack(json!({})).await;
+    let selector = || {
+        let service = world.server.get::<Service>(NAMESPACE, "acme-app").unwrap();
+        service.spec.unwrap().selector.unwrap()[COMPONENT_LABEL].clone()
+    };
+    let mut named = false;
+    for _ in 0..600 {
+        if selector() != "theirs" {
+            world
+                .server
+                .edit::<Service>(NAMESPACE, "acme-app", |service| {
+                    service["spec"]["selector"][COMPONENT_LABEL] = "theirs".into();
+                });
+        }
+        world.pass(Duration::from_secs(1)).await;
+        let degraded = world.condition("acme", "Degraded");
+        named |= degraded.reason == "Contested"
+            && degraded.message.contains("Service/acme-app")
+            && degraded.message.contains("spec.selector");
+    }
+    assert!(named);
+    let writes = world.child_writes().len();
+    assert!((5..=20).contains(&writes), "{writes} in ten minutes");
+    world.pass(Duration::from_secs(660)).await;
+    assert_eq!(selector(), "app");
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
 }
 
 #[tokio::test(start_paused = true)]

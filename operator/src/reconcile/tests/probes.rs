@@ -143,13 +143,14 @@ async fn a_service_of_another_owner_that_opens_a_store_is_named_while_it_exists(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_that_is_added_to_the_stacks_own_service_is_found() {
+async fn an_address_that_stays_on_the_stacks_own_service_is_found() {
     let world = running(json!({})).await;
+    world.server.mutate::<Service>(|service| {
+        service["spec"]["externalIPs"] = json!(["192.0.2.1"]);
+    });
     world
         .server
-        .edit::<Service>(NAMESPACE, "acme-postgres", |service| {
-            service["spec"]["externalIPs"] = json!(["192.0.2.1"]);
-        });
+        .edit::<Service>(NAMESPACE, "acme-postgres", |_| {});
     world.pass(Duration::from_secs(2)).await;
     assert_eq!(state(&world, "SoleEntry"), is("False", "Exposed"));
 }

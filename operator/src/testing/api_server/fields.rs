@@ -1,11 +1,11 @@
-//! Field ownership of server-side apply: the owner of each field, and the changes of an apply. Lists are owned as a
-//! whole.
+//! Field ownership of server-side apply: the owner of each field, and the changes of an apply. Lists and selectors are
+//! owned as a whole.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// Paths of leaves. A leaf is an empty map or any value that is not a map.
+/// Paths of leaves. A leaf is an empty map, a map that is owned as a whole, or any value that is not a map.
 type Paths = BTreeSet<Vec<String>>;
 
 /// The field manager of a write, with the operation and the subresource.
@@ -28,6 +28,9 @@ const SYSTEM: [&str; 9] = [
     "managedFields",
     "selfLink",
 ];
+
+/// Maps that are owned as a whole.
+const WHOLE: [&str; 2] = ["matchLabels", "nodeSelector"];
 
 /// Applies the wanted fields to the live object. Unless forced, fails with the managers that own one of these fields
 /// with another value.
@@ -126,7 +129,7 @@ fn strip_nulls(value: &mut Value) {
 
 fn collect(value: &Value, path: &mut Vec<String>, paths: &mut Paths) {
     match value {
-        Value::Object(fields) if !fields.is_empty() => {
+        Value::Object(fields) if !fields.is_empty() && !is_whole(path.last()) => {
             for (key, value) in fields {
                 path.push(key.clone());
                 collect(value, path, paths);
@@ -139,6 +142,10 @@ fn collect(value: &Value, path: &mut Vec<String>, paths: &mut Paths) {
             paths.insert(path.clone());
         }
     }
+}
+
+fn is_whole(key: Option<&String>) -> bool {
+    key.is_some_and(|key| WHOLE.contains(&key.as_str()))
 }
 
 fn get<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
@@ -164,7 +171,12 @@ fn merge(live: &mut Value, wanted: &Value) {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
             for (key, value) in wanted {
-                merge(live.entry(key.clone()).or_insert(Value::Null), value);
+                let live = live.entry(key.clone()).or_insert(Value::Null);
+                if is_whole(Some(key)) {
+                    *live = value.clone();
+                } else {
+                    merge(live, value);
+                }
             }
         }
         (live, wanted) => *live = wanted.clone(),

@@ -149,6 +149,12 @@ impl FakeApiServer {
         self.state().plan.fail_kind(plural, fault);
     }
 
+    /// Makes a webhook change every object of a kind that is stored.
+    pub fn mutate<K: Resource<DynamicType = ()>>(&self, change: fn(&mut Value)) {
+        let plural = K::plural(&()).into_owned();
+        self.change(|store| store.webhook = Some((plural, change)));
+    }
+
     /// Makes every list, watch and read of a kind fail, as without the right to them; `None` ends this. Open watches go
     /// on.
     pub fn fail_reads<K: Resource<DynamicType = ()>>(&self, fault: Option<Fault>) {

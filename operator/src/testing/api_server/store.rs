@@ -35,6 +35,8 @@ pub(super) struct Store {
     pub(super) held_at: Option<u64>,
     /// True while the garbage collector deletes nothing.
     pub(super) collector_sleeps: bool,
+    /// Plural of a kind, and the change that a webhook makes of each object of it.
+    pub(super) webhook: Option<(String, fn(&mut Value))>,
     /// Fault of every watch; the number of a dropped change is its version.
     pub(super) watch_fault: Option<WatchFault>,
 }
@@ -85,6 +87,13 @@ impl Store {
     pub(super) fn put(&mut self, key: &Key, mut object: Value) -> (Value, bool) {
         let old = self.objects.get(key);
         let next = self.version + 1;
+        if let Some((_, change)) = self
+            .webhook
+            .as_ref()
+            .filter(|(plural, _)| *plural == key.collection.plural)
+        {
+            change(&mut object);
+        }
         let metadata = &mut object["metadata"];
         metadata["name"] = key.name.clone().into();
         metadata["namespace"] = key.namespace.clone().into();

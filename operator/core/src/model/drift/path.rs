@@ -9,6 +9,30 @@ use super::FieldChange;
 /// Maps whose values are quantities.
 const QUANTITIES: [&str; 3] = ["requests", "limits", "capacity"];
 
+/// Maps that have one owner each for all of their keys.
+const SELECTORS: [&str; 6] = [
+    "labelSelector",
+    "matchLabels",
+    "namespaceSelector",
+    "nodeSelector",
+    "podSelector",
+    "selector",
+];
+
+/// Lists of named items to which others may add items of their own.
+const SHARED: [&str; 10] = [
+    "containers",
+    "env",
+    "groups",
+    "imagePullSecrets",
+    "initContainers",
+    "ownerReferences",
+    "ports",
+    "volumeDevices",
+    "volumeMounts",
+    "volumes",
+];
+
 /// The path of a field within an object.
 #[derive(Clone, Copy)]
 pub(super) enum FieldPath<'a> {
@@ -38,6 +62,25 @@ impl FieldPath<'_> {
             Self::Field(_, "sizeLimit") => true,
             Self::Field(Self::Field(_, map), _) => QUANTITIES.contains(map),
             _ => false,
+        }
+    }
+
+    /// Returns true for a list to which others may add items.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Self::Field(_, key) if SHARED.contains(key))
+    }
+
+    /// Returns true when nobody else may add a field with this value to this one.
+    pub(super) fn forbids(&self, added: &Value) -> bool {
+        matches!(self, Self::Field(_, key) if SELECTORS.contains(key))
+            || (added.is_array() && self.is_in_item())
+    }
+
+    fn is_in_item(&self) -> bool {
+        match self {
+            Self::Root => false,
+            Self::Place(..) => true,
+            Self::Field(parent, _) | Self::Item(parent, _) => parent.is_in_item(),
         }
     }
 }

@@ -1,16 +1,11 @@
 //! Fields that a server-side apply removes: those that the operator owns and no longer renders.
 //!
-//! Within a list that is owned as a whole, items are compared by their names, or by their places if they have none. The
-//! API server fills in defaults there, which nothing tells from fields that were rendered once, so only lists count, such as
-//! the peers of a NetworkPolicy: a default is no list.
+//! Of a field that is owned as a whole, [`super::differences`] finds what is left over.
 
 use serde_json::Value;
 
-use super::{FieldChange, FieldPath, are_named, is_empty, name_of};
+use super::{FieldChange, FieldPath, is_empty};
 use crate::model::metadata::{APPLIED_HASH, FIELD_MANAGER};
-
-/// Fields that the API server fills in within an object that is owned as a whole. `matches` is the list of an HTTPRoute.
-const DEFAULTED: [&str; 3] = ["apiVersion", "divisor", "matches"];
 
 /// Returns the fields of `live` that its `managedFields` give to the operator alone and `rendered` lacks. One that another
 /// manager owns as well stays, such as the number of pods that an autoscaler sets.
@@ -71,7 +66,7 @@ fn field(
     let wanted = rendered.get(name).filter(|wanted| !wanted.is_null());
     match wanted {
         None if is_leaf(below) => found.push(path.change(Some(now), None)),
-        Some(wanted) if is_leaf(below) => left_over(now, wanted, &path, false, found),
+        Some(_) if is_leaf(below) => {}
         wanted => walk(now, wanted.unwrap_or(&Value::Null), below, &path, found),
     }
 }
@@ -117,50 +112,6 @@ fn member(
     let has = |list: &Value| list.as_array().is_some_and(|list| list.contains(&value));
     if has(live) && !has(rendered) {
         found.push(FieldPath::Item(path, &text(&value)).change(Some(&value), None));
-    }
-}
-
-/// Compares a field that is owned as a whole.
-fn left_over(
-    now: &Value,
-    wanted: &Value,
-    path: &FieldPath<'_>,
-    in_list: bool,
-    found: &mut Vec<FieldChange>,
-) {
-    match (now, wanted) {
-        (Value::Array(now), Value::Array(wanted)) if are_named(wanted) => {
-            for (place, item) in now.iter().enumerate() {
-                let path = match name_of(item) {
-                    Some(name) => FieldPath::Item(path, name),
-                    None => FieldPath::Place(path, place),
-                };
-                match wanted
-                    .iter()
-                    .find(|wanted| name_of(wanted) == name_of(item))
-                {
-                    None => found.push(path.change(Some(item), None)),
-                    Some(wanted) => left_over(item, wanted, &path, true, found),
-                }
-            }
-        }
-        (Value::Array(now), Value::Array(wanted)) if now.len() == wanted.len() => {
-            for (place, (now, wanted)) in now.iter().zip(wanted).enumerate() {
-                left_over(now, wanted, &FieldPath::Place(path, place), true, found);
-            }
-        }
-        (Value::Object(now), Value::Object(wanted)) => {
-            for (key, now) in now {
-                let path = FieldPath::Field(path, key);
-                match wanted.get(key) {
-                    Some(wanted) => left_over(now, wanted, &path, in_list, found),
-                    None if in_list && !now.is_array() => {}
-                    None if is_empty(now) || DEFAULTED.contains(&key.as_str()) => {}
-                    None => found.push(path.change(Some(now), None)),
-                }
-            }
-        }
-        _ => {}
     }
 }
 
@@ -249,41 +200,6 @@ mod tests {
         }});
         let expected = ["spec.env[A].value", "spec.env[B]", "spec.finalizers[a]"];
         assert_eq!(paths(&live, &rendered), expected);
-    }
-
-    #[test]
-    fn of_a_field_that_is_owned_as_a_whole_the_rest_is_removed_but_not_what_the_server_filled_in() {
-        let live = owned(
-            json!({"spec": {
-                "nodeSelector": {"disk": "ssd", "zone": "a"},
-                "fieldRef": {"apiVersion": "v1", "fieldPath": "x"},
-                "containers": [{"name": "app", "image": "a", "pull": "Always", "env": [{"name": "A"}]}],
-            }}),
-            json!({"f:spec": {"f:nodeSelector": {}, "f:fieldRef": {}, "f:containers": {}}}),
-        );
-        let rendered = json!({"spec": {
-            "nodeSelector": {"zone": "a"},
-            "fieldRef": {"fieldPath": "x"},
-            "containers": [{"name": "app", "image": "a", "env": []}],
-        }});
-        let expected = ["spec.containers[app].env[A]", "spec.nodeSelector.disk"];
-        assert_eq!(paths(&live, &rendered), expected);
-    }
-
-    #[test]
-    fn a_list_that_goes_from_an_item_without_a_name_is_removed() {
-        let live = owned(
-            json!({"spec": {"ingress": [
-                {"from": [{"podSelector": {}}], "ports": [{"port": 8080, "protocol": "TCP"}]},
-                {"ports": [{"port": 9090, "protocol": "TCP"}]},
-            ]}}),
-            json!({"f:spec": {"f:ingress": {}}}),
-        );
-        let rendered = json!({"spec": {"ingress": [
-            {"ports": [{"port": 8080}]},
-            {"ports": [{"port": 9090}]},
-        ]}});
-        assert_eq!(paths(&live, &rendered), ["spec.ingress[0].from"]);
     }
 
     #[test]

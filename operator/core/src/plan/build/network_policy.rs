@@ -35,6 +35,8 @@ pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
                 ..LabelSelector::default()
             }),
             policy_types: Some(vec!["Ingress".to_owned()]),
+            // Rendered, so that a rule that somebody adds is drift.
+            ingress: Some(Vec::new()),
             ..NetworkPolicySpec::default()
         }),
     }
@@ -138,12 +140,11 @@ pub(in crate::plan) fn store(stack: &ValidatedStack, store: &Definition) -> Netw
     if store.egress {
         return policy;
     }
-    if let Some(types) = policy
-        .spec
-        .as_mut()
-        .and_then(|spec| spec.policy_types.as_mut())
-    {
-        types.push("Egress".to_owned());
+    if let Some(spec) = &mut policy.spec {
+        spec.policy_types
+            .get_or_insert_default()
+            .push("Egress".to_owned());
+        spec.egress = Some(Vec::new());
     }
     policy
 }

@@ -46,7 +46,6 @@ fn desired(
 ) -> DesiredSecret {
     let secret = Secret {
         metadata: stack.data_metadata(name, component),
-        type_: Some("Opaque".to_owned()),
         ..Secret::default()
     };
     let create = credential.is_new.then(|| Secret {
@@ -56,7 +55,8 @@ fn desired(
             .identity
             .retained(secret.metadata.name.clone().unwrap_or_default(), component),
         data: Some(credential.data.clone()),
-        ..secret.clone()
+        type_: Some("Opaque".to_owned()),
+        ..Secret::default()
     });
     DesiredSecret { secret, create }
 }

@@ -28,6 +28,7 @@ pub(in crate::plan) fn rolling(
             replicas: Some(replicas),
             selector: selector(&identity.name, component),
             revision_history_limit: Some(pod::REVISION_HISTORY),
+            paused: Some(false),
             strategy: Some(DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDeployment {

@@ -46,6 +46,7 @@ pub(in crate::plan) fn template(
         spec: Some(PodSpec {
             service_account_name: Some(component_name(name, component)),
             automount_service_account_token: Some(false),
+            host_network: Some(false),
             // The environment variables for every Service in the namespace would differ between restarts.
             enable_service_links: Some(false),
             image_pull_secrets: filled(&stack.image_pull_secrets),

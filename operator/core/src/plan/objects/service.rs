@@ -34,6 +34,7 @@ pub(in crate::plan) fn cluster_ip(
         type_: Some("ClusterIP".to_owned()),
         selector: Some(selector_labels(&stack.identity.name, component)),
         ports: Some(ports),
+        external_ips: Some(Vec::new()),
         ..ServiceSpec::default()
     }
 }

@@ -45,12 +45,14 @@ pub fn http_route(stack: &ValidatedStack) -> Option<HttpRoute> {
                     type_: "PathPrefix".to_owned(),
                     value: "/".to_owned(),
                 },
+                ..HttpRouteMatch::default()
             }],
             backend_refs: vec![BackendReference {
                 namespace: None,
                 name: component_name(name, Component::Gateway),
                 port: SERVICE_PORT,
             }],
+            ..HttpRouteRule::default()
         }],
     };
     let mut route = HttpRoute::new(name, spec);

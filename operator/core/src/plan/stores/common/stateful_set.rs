@@ -1,7 +1,9 @@
 //! The StatefulSet of a store: one pod with a stable name.
 
 use k8s_openapi::api::{
-    apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy},
+    apps::v1::{
+        RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy,
+    },
     core::v1::{
         ContainerPort, PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, Volume,
     },
@@ -36,7 +38,10 @@ pub(in crate::plan::stores) fn stateful_set(
             pod_management_policy: Some("Parallel".to_owned()),
             update_strategy: Some(StatefulSetUpdateStrategy {
                 type_: Some("RollingUpdate".to_owned()),
-                ..StatefulSetUpdateStrategy::default()
+                rolling_update: Some(RollingUpdateStatefulSetStrategy {
+                    partition: Some(0),
+                    ..RollingUpdateStatefulSetStrategy::default()
+                }),
             }),
             template: pod::template(stack, component, &store.pod, checksum, pod_spec),
             ..StatefulSetSpec::default()
