@@ -13,11 +13,12 @@ use super::{
     promises::{garbage, understand},
 };
 
-/// The limits of lookups. So many codes keep a server busy for a fraction of a millisecond.
+/// The limits of lookups. So many codes keep a server busy for a fraction of a millisecond. A connection waits for one
+/// lookup, and a replica with 2 GiB has room for fewer connections than may wait.
 pub(super) const LIMITS: Limits = Limits {
     questions: 2,
     keys: 128,
-    waiting: 2048,
+    waiting: 16_384,
 };
 
 /// The question what the cache knows about codes.
