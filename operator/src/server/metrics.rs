@@ -5,8 +5,10 @@ mod probes;
 use std::time::Duration;
 
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder,
+    Encoder, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_counter_with_registry, register_int_gauge_vec_with_registry,
+    register_int_gauge_with_registry,
 };
 use shortener_operator_core::model::queue_state::Depths;
 
@@ -15,6 +17,21 @@ pub use probes::ProbeMetrics;
 /// Upper bounds of the duration histogram, in seconds: a reconcile that changes nothing takes milliseconds, the first
 /// one of a stack takes seconds.
 const DURATIONS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0];
+
+/// Labels of the series of a stack.
+const LABELS: [&str; 2] = ["namespace", "stack"];
+
+// What the metrics say of themselves.
+const RECONCILES: &str = "Reconciles that have ended, by result.";
+const ERRORS: &str = "Reconciles that have failed, by reason.";
+const WAITING: &str = "Reconciles that wait for a free slot.";
+const LEADER: &str = "Whether this replica is the leader (1) or stands by (0).";
+const REQUESTS: &str = "Requests that change the cluster, except for the lease, by method and by HTTP status, `error` or `refused`.";
+const WATCH_ERRORS: &str = "Failures to list or watch the objects of a kind.";
+const QUEUES: &str = "Jobs in a stack's queue: waiting for a worker (ready), or delivered and not acknowledged (unacked).";
+const DEAD_LETTERS: &str = "Messages in a stack's dead-letter queue.";
+const WORKERS: &str = "Workers that workers.autoscaling of a stack has decided on.";
+const PURGES: &str = "Whether the last removal of a stack's expired data that was due has succeeded (1) or not (0).";
 
 /// Value of the label `result` for a reconcile that has succeeded.
 const OK: &str = "ok";
@@ -56,82 +73,55 @@ impl Metrics {
     /// # Errors
     /// Two metrics have the same name, which is a bug in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
-        let stack_registry = Registry::new_custom(Some("shortener_stack".to_owned()), None)?;
-        let metrics = Self {
-            registry: Registry::new_custom(Some("shortener_operator".to_owned()), None)?,
-            reconciles: counter(
-                "reconciles_total",
-                "Reconciles that have ended, by result.",
+        let own = Registry::new_custom(Some("shortener_operator".to_owned()), None)?;
+        let stacks = Registry::new_custom(Some("shortener_stack".to_owned()), None)?;
+        let counter = |name, help, labels: &[&str]| {
+            register_int_counter_vec_with_registry!(name, help, labels, own)
+        };
+        let gauge = |name, help| register_int_gauge_with_registry!(name, help, own);
+        let of_stack = |name, help, labels: &[&str]| {
+            register_int_gauge_vec_with_registry!(name, help, labels, stacks)
+        };
+        Ok(Self {
+            reconciles: counter("reconciles_total", RECONCILES, &["result"])?,
+            errors: counter("reconcile_errors_total", ERRORS, &["reason"])?,
+            durations: register_histogram_vec_with_registry!(
+                "reconcile_duration_seconds",
+                "Duration of a reconcile, by result.",
                 &["result"],
+                DURATIONS.to_vec(),
+                own
             )?,
-            errors: counter(
-                "reconcile_errors_total",
-                "Reconciles that have failed, by reason.",
-                &["reason"],
-            )?,
-            durations: HistogramVec::new(
-                HistogramOpts::new(
-                    "reconcile_duration_seconds",
-                    "Duration of a reconcile, by result.",
-                )
-                .buckets(DURATIONS.to_vec()),
-                &["result"],
-            )?,
-            running: IntGauge::new("reconciles_running", "Reconciles in progress.")?,
-            waiting: IntGauge::new(
-                "reconciles_waiting",
-                "Reconciles that wait for a free slot.",
-            )?,
-            stacks: IntGaugeVec::new(
-                Opts::new("stack_ready", "Whether a stack is ready (1) or not (0)."),
+            running: gauge("reconciles_running", "Reconciles in progress.")?,
+            waiting: gauge("reconciles_waiting", WAITING)?,
+            stacks: register_int_gauge_vec_with_registry!(
+                "stack_ready",
+                "Whether a stack is ready (1) or not (0).",
                 &["namespace", "name"],
+                own
             )?,
-            leader: IntGauge::new(
-                "leader",
-                "Whether this replica is the leader (1) or stands by (0).",
+            leader: gauge("leader", LEADER)?,
+            requests: counter("mutating_requests_total", REQUESTS, &["method", "status"])?,
+            watch_errors: counter("watch_errors_total", WATCH_ERRORS, &["kind"])?,
+            spans_dropped: register_int_counter_with_registry!(
+                "spans_dropped_total",
+                "Spans of traces that the collector did not take in time.",
+                own
             )?,
-            requests: counter(
-                "mutating_requests_total",
-                "Requests that change the cluster, except for the lease, by method and by HTTP status, `error` or `refused`.",
-                &["method", "status"],
-            )?,
-            watch_errors: watch_errors()?,
-            spans_dropped: spans_dropped()?,
-            queues: queues()?,
-            dead_letters: of_stack("dead_letters", "Messages in a stack's dead-letter queue.")?,
-            dropped: counter(
+            queues: of_stack("queue_messages", QUEUES, &["namespace", "stack", "state"])?,
+            dead_letters: of_stack("dead_letters", DEAD_LETTERS, &LABELS)?,
+            dropped: register_int_counter_vec_with_registry!(
                 "dead_letters_dropped_total",
                 "Dead letters that a stack's broker has dropped since its start because their queue was full.",
-                &["namespace", "stack"],
+                &LABELS,
+                stacks
             )?,
-            workers: workers()?,
-            purges: purges()?,
-            probes: ProbeMetrics::register(&stack_registry)?,
-            stack_registry,
-        };
-        metrics.register()?;
-        Ok(metrics)
-    }
-
-    fn register(&self) -> Result<(), prometheus::Error> {
-        self.registry.register(Box::new(self.reconciles.clone()))?;
-        self.registry.register(Box::new(self.errors.clone()))?;
-        self.registry.register(Box::new(self.durations.clone()))?;
-        self.registry.register(Box::new(self.running.clone()))?;
-        self.registry.register(Box::new(self.waiting.clone()))?;
-        self.registry.register(Box::new(self.stacks.clone()))?;
-        self.registry.register(Box::new(self.leader.clone()))?;
-        self.registry.register(Box::new(self.requests.clone()))?;
-        self.registry
-            .register(Box::new(self.watch_errors.clone()))?;
-        let spans_dropped = self.spans_dropped.clone();
-        self.registry.register(Box::new(spans_dropped))?;
-        let stacks = &self.stack_registry;
-        stacks.register(Box::new(self.queues.clone()))?;
-        stacks.register(Box::new(self.dead_letters.clone()))?;
-        stacks.register(Box::new(self.dropped.clone()))?;
-        stacks.register(Box::new(self.workers.clone()))?;
-        stacks.register(Box::new(self.purges.clone()))
+            workers: of_stack("workers_desired", WORKERS, &LABELS)?,
+            purges: of_stack("purge_succeeded", PURGES, &LABELS)?,
+            probes: ProbeMetrics::register(&stacks)?,
+            registry: own,
+            stack_registry: stacks,
+        })
     }
 
     /// Counts a reconcile that has ended; `failure` is the reason if it has failed, a fixed string.
@@ -270,40 +260,6 @@ fn set(gauge: &IntGaugeVec, labels: &[&str], value: Option<i64>) {
             let _ = gauge.remove_label_values(labels);
         }
     }
-}
-
-fn workers() -> Result<IntGaugeVec, prometheus::Error> {
-    let help = "Workers that workers.autoscaling of a stack has decided on.";
-    of_stack("workers_desired", help)
-}
-
-fn purges() -> Result<IntGaugeVec, prometheus::Error> {
-    let help = "Whether the last removal of a stack's expired data that was due has succeeded (1) or not (0).";
-    of_stack("purge_succeeded", help)
-}
-
-fn of_stack(name: &str, help: &str) -> Result<IntGaugeVec, prometheus::Error> {
-    IntGaugeVec::new(Opts::new(name, help), &["namespace", "stack"])
-}
-
-fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
-    IntCounterVec::new(Opts::new(name, help), labels)
-}
-
-fn queues() -> Result<IntGaugeVec, prometheus::Error> {
-    let help = "Jobs in a stack's queue: waiting for a worker (ready), or delivered and not acknowledged (unacked).";
-    let opts = Opts::new("queue_messages", help);
-    IntGaugeVec::new(opts, &["namespace", "stack", "state"])
-}
-
-fn watch_errors() -> Result<IntCounterVec, prometheus::Error> {
-    let help = "Failures to list or watch the objects of a kind.";
-    counter("watch_errors_total", help, &["kind"])
-}
-
-fn spans_dropped() -> Result<IntCounter, prometheus::Error> {
-    let help = "Spans of traces that the collector did not take in time.";
-    IntCounter::new("spans_dropped_total", help)
 }
 
 /// A guard that raises a gauge by one until it is dropped, also when the counted work is cancelled.

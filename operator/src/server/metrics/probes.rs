@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    HistogramVec, IntGaugeVec, Registry, register_histogram_vec_with_registry,
+    register_int_gauge_vec_with_registry,
+};
 
-/// Labels of every series.
-const LABELS: [&str; 2] = ["namespace", "stack"];
+use super::LABELS;
+
 /// Upper bounds of the histogram of passages, in seconds: a link takes milliseconds, a job waits for a worker.
 const PASSAGES: [f64; 9] = [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
@@ -23,34 +26,26 @@ impl ProbeMetrics {
     /// # Errors
     /// Two metrics have the same name, which is a bug in this file.
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let metrics = Self {
-            passages: IntGaugeVec::new(
-                Opts::new(
-                    "end_to_end_success",
-                    "Whether the last passage of the operator through a stack's gateway succeeded (1) or not (0).",
-                ),
-                &LABELS,
-            )?,
-            durations: HistogramVec::new(
-                HistogramOpts::new(
-                    "end_to_end_duration_seconds",
-                    "Duration of passages that succeeded, from the creation of a link to the result of a job.",
-                )
-                .buckets(PASSAGES.to_vec()),
-                &LABELS,
-            )?,
-            policies: IntGaugeVec::new(
-                Opts::new(
-                    "network_policies_enforced",
-                    "Whether the last connections that a stack's NetworkPolicies forbid failed (1) or not (0).",
-                ),
-                &LABELS,
-            )?,
+        let gauge = |name, help| {
+            register_int_gauge_vec_with_registry!(name, help, &LABELS, registry)
         };
-        registry.register(Box::new(metrics.passages.clone()))?;
-        registry.register(Box::new(metrics.durations.clone()))?;
-        registry.register(Box::new(metrics.policies.clone()))?;
-        Ok(metrics)
+        Ok(Self {
+            passages: gauge(
+                "end_to_end_success",
+                "Whether the last passage of the operator through a stack's gateway succeeded (1) or not (0).",
+            )?,
+            durations: register_histogram_vec_with_registry!(
+                "end_to_end_duration_seconds",
+                "Duration of passages that succeeded, from the creation of a link to the result of a job.",
+                &LABELS,
+                PASSAGES.to_vec(),
+                registry
+            )?,
+            policies: gauge(
+                "network_policies_enforced",
+                "Whether the last connections that a stack's NetworkPolicies forbid failed (1) or not (0).",
+            )?,
+        })
     }
 
     /// Records a passage through a stack's gateway.

@@ -23,6 +23,9 @@ pub(super) struct Change {
     pub(super) new: Option<Value>,
 }
 
+/// A change that a webhook makes of an object.
+pub(super) type Webhook = fn(&mut Value);
+
 /// The objects and the history of their changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Store {
@@ -36,7 +39,7 @@ pub(super) struct Store {
     /// True while the garbage collector deletes nothing.
     pub(super) collector_sleeps: bool,
     /// Plural of a kind, and the change that a webhook makes of each object of it.
-    pub(super) webhook: Option<(String, fn(&mut Value))>,
+    pub(super) webhook: Option<(String, Webhook)>,
     /// Fault of every watch; the number of a dropped change is its version.
     pub(super) watch_fault: Option<WatchFault>,
 }
