@@ -3,7 +3,6 @@
 pub mod children;
 pub mod client;
 pub mod deadline;
-pub mod events;
 pub mod hosts;
 pub mod inventory;
 pub mod missing_pods;

@@ -4,7 +4,6 @@
 //! `apply` writes them, and `report` writes the status that the same crate computes. The driver only calls them.
 
 pub mod apply;
-mod class;
 pub mod context;
 pub mod controller;
 mod follow;
@@ -15,7 +14,6 @@ mod plan_only;
 pub mod report;
 mod stack_watch;
 mod trace;
-pub mod trigger;
 mod wake;
 
 use std::{sync::Arc, time::Duration};
@@ -88,7 +86,7 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
     let _permit = scope.context.permits.acquire().await;
     drop(waiting);
     // The stack may have been edited, paused or deleted while it waited for its turn.
-    let Some(guarded) = scope.stacks.get(&ObjectRef::from_obj(&*queued)) else {
+    let Some(guarded) = scope.own_stack(&ObjectRef::from_obj(&*queued)) else {
         return Ok(Action::await_change());
     };
     let _running = scope.context.metrics.running();

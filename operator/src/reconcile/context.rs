@@ -5,12 +5,19 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use kube::{
     Client, Resource,
     core::DeserializeGuard,
-    runtime::reflector::{ObjectRef, Store},
+    runtime::{
+        events::Recorder,
+        reflector::{ObjectRef, Store},
+    },
 };
 use parking_lot::{Mutex, RwLock};
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{defaults::Defaults, metadata::StackIdentity, stack::Journey},
+    model::{
+        defaults::Defaults,
+        metadata::{FIELD_MANAGER, StackIdentity},
+        stack::Journey,
+    },
     plan::conditions::Attempts,
 };
 use tokio::sync::Semaphore;
@@ -18,12 +25,11 @@ use tokio::sync::Semaphore;
 use crate::{
     backends::Backends,
     kubernetes::{
-        events::EventRecorder, hosts::Hosts, inventory::Inventory, missing_pods::MissingPods,
-        openings::Openings,
+        hosts::Hosts, inventory::Inventory, missing_pods::MissingPods, openings::Openings,
     },
     probes::Probes,
     rabbitmq::queues::Queues,
-    reconcile::{apply::Writes, trigger::TriggerLog},
+    reconcile::apply::Writes,
     server::{health::Health, metrics::Metrics},
     telemetry::span::Tracer,
 };
@@ -43,15 +49,13 @@ pub struct Context {
     /// The last write to each child.
     pub writes: Writes,
     /// Publisher of Events on stacks.
-    pub recorder: EventRecorder,
+    pub recorder: Recorder,
     /// Permits that limit concurrent reconciles over all scopes.
     pub permits: Semaphore,
     /// Class of the stacks that this operator reconciles; empty for those without one.
     pub class: String,
-    /// Stacks of all scopes, for finding conflicts between them.
+    /// Stacks of all scopes and classes, for finding conflicts between them.
     pub stacks: RwLock<Vec<Store<GuardedStack>>>,
-    /// Stacks of other classes in all scopes, with which there may be conflicts as well.
-    pub others: RwLock<Vec<Store<GuardedStack>>>,
     /// Claims of the stacks of all scopes on hosts.
     pub hosts: Hosts,
     /// Last known state of the stacks' queues, which the monitor of the brokers updates.
@@ -66,8 +70,6 @@ pub struct Context {
     pub missing_pods: MissingPods,
     /// Factory of the traces of reconciles.
     pub tracer: Tracer,
-    /// Causes of the reconciles that are due, for their traces.
-    pub triggers: TriggerLog,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
 }
 
@@ -79,7 +81,25 @@ pub struct Scope {
     pub inventory: Inventory,
     /// Objects of others in this scope that let connections from outside in.
     pub openings: Arc<Openings>,
+    /// Stacks of all classes in this scope.
     pub stacks: Store<GuardedStack>,
+}
+
+impl Scope {
+    /// Returns a stack, if it exists and this operator reconciles it.
+    pub fn own_stack(&self, stack: &ObjectRef<GuardedStack>) -> Option<Arc<GuardedStack>> {
+        let found = self.stacks.get(stack)?;
+        is_of(&self.context.class, &found).then_some(found)
+    }
+}
+
+/// Returns true when the operator of a class reconciles a stack: it is the `spec.operatorClass` of the stack. Every operator
+/// sees one that does not parse, because its class is not known here.
+pub fn is_of(class: &str, stack: &GuardedStack) -> bool {
+    let stack = stack.0.as_ref();
+    stack.map_or(true, |stack| {
+        stack.spec.operator_class.as_deref().unwrap_or_default() == class
+    })
 }
 
 impl Context {
@@ -92,7 +112,7 @@ impl Context {
         health: Health,
     ) -> Self {
         Self {
-            recorder: EventRecorder::new(client.clone()),
+            recorder: Recorder::new(client.clone(), FIELD_MANAGER.into()),
             permits: Semaphore::new(concurrent),
             client,
             defaults,
@@ -101,7 +121,6 @@ impl Context {
             writes: Writes::default(),
             class: String::new(),
             stacks: RwLock::default(),
-            others: RwLock::default(),
             hosts: Hosts::default(),
             queues: Arc::default(),
             backends: Arc::default(),
@@ -109,7 +128,6 @@ impl Context {
             end_to_end: Arc::default(),
             missing_pods: MissingPods::default(),
             tracer: Tracer::default(),
-            triggers: TriggerLog::default(),
             failures: Mutex::default(),
         }
     }
@@ -130,9 +148,7 @@ impl Context {
 
     /// Returns every stack of all scopes and classes.
     pub fn known_stacks(&self) -> Vec<Arc<GuardedStack>> {
-        let (stacks, others) = (self.stacks.read(), self.others.read());
-        let stores = stacks.iter().chain(others.iter());
-        stores.flat_map(Store::state).collect()
+        self.stacks.read().iter().flat_map(Store::state).collect()
     }
 
     /// Returns true when the stack was deleted, its deletion has begun, or it has passed to another class, since its
@@ -143,7 +159,7 @@ impl Context {
         !stores
             .iter()
             .filter_map(|store| store.get(&key))
-            .any(|stack| identity.is_live(stack.meta()))
+            .any(|stack| identity.is_live(stack.meta()) && is_of(&self.class, &stack))
     }
 
     /// Resets the failures of a stack, which ends its backoff.

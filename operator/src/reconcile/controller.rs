@@ -34,7 +34,6 @@ use crate::{
         reconcile,
         stack_watch::{Triggers, forget, watch_stacks},
         trace::traced,
-        trigger::Trigger,
         wake::Stacks,
     },
 };
@@ -108,23 +107,15 @@ fn all_due(
         context.end_to_end.listen(),
     ]);
     let of_openings = {
-        let (context, stacks) = (context.clone(), stacks.clone());
-        opened.flat_map(move |namespace| {
-            let due = stacks.inside(namespace.as_deref());
-            note(&context, &due, Some(Trigger::Opening));
-            stream::iter(due)
-        })
+        let stacks = stacks.clone();
+        opened.flat_map(move |namespace| stream::iter(stacks.inside(namespace.as_deref())))
     };
-    let of_children = {
-        let (context, stacks) = (context.clone(), stacks.clone());
-        changes.flat_map(move |change| stream::iter(due(&context, &stacks, &change)))
+    let of_servers = {
+        let stacks = stacks.clone();
+        heard.filter_map(move |(namespace, name)| future::ready(stacks.known(&namespace, &name)))
     };
     let context = context.clone();
-    let of_servers = heard.filter_map(move |(namespace, name)| {
-        let due = stacks.known(&namespace, &name);
-        note(&context, due.as_slice(), Some(Trigger::Server));
-        future::ready(due)
-    });
+    let of_children = changes.flat_map(move |change| stream::iter(due(&context, &stacks, &change)));
     let of_others = stream::select(of_openings, of_servers);
     stream::select(changed, stream::select(of_children, of_others)).boxed()
 }
@@ -141,25 +132,7 @@ fn due(context: &Context, stacks: &Stacks, change: &Change) -> Vec<ObjectRef<Gua
     {
         context.writes.forget(kind, namespace, name);
     }
-    let due = stacks.concerned(change);
-    note(
-        context,
-        &due,
-        context.tracer.is_on().then(|| Trigger::of(change)),
-    );
-    due
-}
-
-/// Keeps the cause of reconciles that are due, for their traces.
-fn note(context: &Context, due: &[ObjectRef<GuardedStack>], trigger: Option<Trigger>) {
-    let Some(trigger) = trigger.filter(|_| context.tracer.is_on()) else {
-        return;
-    };
-    for stack in due {
-        let namespace = stack.namespace.clone().unwrap_or_default();
-        let key = (namespace, stack.name.clone());
-        context.triggers.note(key, trigger.clone());
-    }
+    stacks.concerned(change)
 }
 
 async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action, Error> {
@@ -181,8 +154,8 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
         .metrics
         .reconciled(started.elapsed(), result.as_ref().err().map(Error::reason));
     let reference = ObjectRef::from_obj(&*stack);
-    if scope.stacks.get(&reference).is_none() {
-        // It was deleted meanwhile, and what the reconcile then kept of it would stay.
+    if scope.own_stack(&reference).is_none() {
+        // It was deleted or has passed to another class meanwhile, and what the reconcile then kept of it would stay.
         forget(context, &reference);
     }
     if result.is_ok() {

@@ -25,7 +25,10 @@ use shortener_operator_core::{
 use tokio::time::timeout;
 
 use super::{Error, context::Scope};
-use crate::kubernetes::refusal::{self, NAMESPACE_TERMINATING};
+use crate::{
+    kubernetes::refusal::{self, NAMESPACE_TERMINATING},
+    telemetry::span,
+};
 
 /// Time for the Events of a report.
 const EVENTS_TIME: Duration = Duration::from_secs(3);
@@ -176,7 +179,12 @@ fn of_scaling((before, after): (i32, i32)) -> Event {
     }
 }
 
-async fn publish(scope: &Scope, stack: &ShortenerStack, event: Event) {
+/// Publishes an Event. In traced work, its text ends with the id of the trace.
+async fn publish(scope: &Scope, stack: &ShortenerStack, mut event: Event) {
+    if let Some(place) = span::current() {
+        let note = event.note.unwrap_or_default();
+        event.note = Some(format!("{note} (trace {})", place.trace_id));
+    }
     let recorder = &scope.context.recorder;
     if let Err(error) = recorder.publish(&event, &stack.object_ref(&())).await
         && refusal::reason(&error, "") != NAMESPACE_TERMINATING

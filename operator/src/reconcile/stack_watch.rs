@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::{
-    StreamExt, future,
+    StreamExt,
     stream::{self, BoxStream},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,8 +17,7 @@ use kube::{
 };
 
 use super::{
-    class::Division,
-    context::{Context, GuardedStack},
+    context::{Context, GuardedStack, is_of},
     wake::Stacks,
 };
 use crate::kubernetes::{
@@ -36,10 +35,11 @@ pub(super) fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Sta
         None => Api::all(context.client.clone()),
     };
     let (store, mut writer) = reflector::store();
-    let stacks = Stacks { store };
+    let stacks = Stacks {
+        store,
+        class: context.class.clone(),
+    };
     context.stacks.write().push(stacks.store.clone());
-    let (mut division, others) = Division::new(&context.class);
-    context.others.write().push(others);
     let mut report = reports.of::<GuardedStack>(true);
     let (context, known) = (context.clone(), stacks.clone());
     let config = watcher::Config::default()
@@ -49,10 +49,6 @@ pub(super) fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Sta
         .default_backoff()
         .modify(trim)
         .inspect(move |event| report.see(event))
-        .filter_map(move |event| {
-            let own = event.map(|event| division.own(event));
-            future::ready(own.transpose())
-        })
         .flat_map(move |event| {
             let due = event.map(|event| due(&context, &known, &mut writer, &event));
             stream::iter(due.unwrap_or_default())
@@ -73,6 +69,11 @@ fn due(
     match event {
         Event::Apply(stack) => {
             let reference = ObjectRef::from_obj(stack);
+            if !is_of(&known.class, stack) {
+                // It may have passed to another operator. Nothing deletes its objects.
+                forget(context, &reference);
+                return Vec::new();
+            }
             let mut before = before.iter();
             let before = before.find(|before| ObjectRef::from_obj(&***before) == reference);
             // Every failure may have a text of its own in the status, which would defeat the backoff.
@@ -87,7 +88,7 @@ fn due(
         // interrupted.
         Event::InitDone => {
             let before = before.iter().map(|stack| ObjectRef::from_obj(&**stack));
-            for gone in before.filter(|stack| known.store.get(stack).is_none()) {
+            for gone in before.filter(|stack| !known.has(stack)) {
                 forget(context, &gone);
             }
             known.all()
@@ -130,7 +131,6 @@ pub(super) fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
     context.missing_pods.forget(&key);
     // Last, because those before record no metric of a stack that they have forgotten.
     context.metrics.forget_stack(&key.0, &key.1);
-    context.triggers.take(&key);
     let uid = stack.extra.uid.as_deref();
     context.hosts.forget(uid.unwrap_or_default());
 }

@@ -16,13 +16,15 @@ use shortener_operator_core::{
     plan::references,
 };
 
-use super::context::GuardedStack;
+use super::context::{GuardedStack, is_of};
 use crate::kubernetes::inventory::Change;
 
-/// The stacks of a scope.
+/// The stacks of a scope, of which those of one class are this operator's.
 #[derive(Clone)]
 pub(super) struct Stacks {
     pub(super) store: Store<GuardedStack>,
+    /// Class of the operator.
+    pub(super) class: String,
 }
 
 impl Stacks {
@@ -71,11 +73,17 @@ impl Stacks {
     /// Returns the reference of a stack, if this scope contains it.
     pub(super) fn known(&self, namespace: &str, name: &str) -> Option<ObjectRef<GuardedStack>> {
         let stack = self.store.get(&ObjectRef::new(name).within(namespace))?;
-        Some(ObjectRef::from_obj(&*stack))
+        is_of(&self.class, &stack).then(|| ObjectRef::from_obj(&*stack))
+    }
+
+    /// Returns true when a stack exists and this operator reconciles it.
+    pub(super) fn has(&self, stack: &ObjectRef<GuardedStack>) -> bool {
+        let found = self.store.get(stack);
+        found.is_some_and(|found| is_of(&self.class, &found))
     }
 
     pub(super) fn all(&self) -> Vec<ObjectRef<GuardedStack>> {
-        let stacks = self.store.state();
+        let stacks = self.store.state_filter(|stack| is_of(&self.class, stack));
         let references = stacks.iter().map(|stack| ObjectRef::from_obj(&**stack));
         references.collect()
     }
@@ -88,7 +96,8 @@ impl Stacks {
     /// Returns the stacks that parse and match.
     fn users(&self, matches: impl Fn(&ShortenerStack) -> bool) -> Vec<ObjectRef<GuardedStack>> {
         let parsed = |stack: &GuardedStack| stack.0.as_ref().is_ok_and(&matches);
-        let users = self.store.state_filter(parsed);
+        let is_user = |stack: &GuardedStack| is_of(&self.class, stack) && parsed(stack);
+        let users = self.store.state_filter(is_user);
         let references = users.iter().map(|stack| ObjectRef::from_obj(&**stack));
         references.collect()
     }

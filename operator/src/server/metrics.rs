@@ -31,7 +31,8 @@ const WATCH_ERRORS: &str = "Failures to list or watch the objects of a kind.";
 const QUEUES: &str = "Jobs in a stack's queue: waiting for a worker (ready), or delivered and not acknowledged (unacked).";
 const DEAD_LETTERS: &str = "Messages in a stack's dead-letter queue.";
 const WORKERS: &str = "Workers that workers.autoscaling of a stack has decided on.";
-const PURGES: &str = "Whether the last removal of a stack's expired data that was due has succeeded (1) or not (0).";
+const PURGES: &str =
+    "Whether the last removal of a stack's expired data that was due has succeeded (1) or not (0).";
 
 /// Value of the label `result` for a reconcile that has succeeded.
 const OK: &str = "ok";

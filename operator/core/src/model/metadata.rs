@@ -25,8 +25,6 @@ pub const APPLIED_HASH: &str = "shortener.dev/applied-hash";
 pub const CONFIG_CHECKSUM: &str = "shortener.dev/config-checksum";
 /// Annotation on a database's volume claim with the major version of the PostgreSQL server that created its data.
 pub const POSTGRES_MAJOR: &str = "shortener.dev/postgres-major";
-/// Annotation on an Event with the id of the trace of the reconcile that wrote it.
-pub const TRACE_ID: &str = "shortener.dev/trace-id";
 
 /// Annotation of a pod with its place in the order in which a ReplicaSet deletes pods that are too many: those with the
 /// lowest number come first, and a pod without it has 0.

@@ -26,9 +26,8 @@ impl ProbeMetrics {
     /// # Errors
     /// Two metrics have the same name, which is a bug in this file.
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let gauge = |name, help| {
-            register_int_gauge_vec_with_registry!(name, help, &LABELS, registry)
-        };
+        let gauge =
+            |name, help| register_int_gauge_vec_with_registry!(name, help, &LABELS, registry);
         Ok(Self {
             passages: gauge(
                 "end_to_end_success",
