@@ -5,7 +5,6 @@ pub mod client;
 pub mod deadline;
 pub mod hosts;
 pub mod inventory;
-pub mod missing_pods;
 pub mod openings;
 pub mod refusal;
 pub mod request_spans;

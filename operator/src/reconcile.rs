@@ -156,7 +156,8 @@ async fn steps(
     }
     if stack.spec.paused {
         let (mut live, written) = apply::pause(scope, identity).await;
-        rest = rest.min(missing_pods::follow(scope, stack, identity, &mut live).await);
+        let recheck = missing_pods::follow(scope, stack, identity, &mut live).await;
+        rest = recheck.map_or(rest, |recheck| rest.min(recheck));
         tell(scope, stack, Outcome::Paused(&validated, &live)).await?;
         written?;
     } else {
@@ -171,7 +172,8 @@ async fn steps(
                 workers.and_then(|workers| workers.count().cloned()),
             );
         }
-        rest = rest.min(missing_pods::follow(scope, stack, identity, &mut live).await);
+        let recheck = missing_pods::follow(scope, stack, identity, &mut live).await;
+        rest = recheck.map_or(rest, |recheck| rest.min(recheck));
         tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
         written?;
         if live.monitoring_refused.is_some() {

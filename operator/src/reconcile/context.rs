@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 use crate::{
     backends::Backends,
     kubernetes::{
-        hosts::Hosts, inventory::Inventory, missing_pods::MissingPods, openings::Openings,
+        hosts::Hosts, inventory::Inventory, openings::Openings,
     },
     probes::Probes,
     rabbitmq::queues::Queues,
@@ -66,8 +66,6 @@ pub struct Context {
     pub sole_entry: Arc<Probes<Attempts>>,
     /// Passages through the stacks' gateways.
     pub end_to_end: Arc<Probes<Journey>>,
-    /// Known reasons for which StatefulSets lack pods.
-    pub missing_pods: MissingPods,
     /// Factory of the traces of reconciles.
     pub tracer: Tracer,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
@@ -126,7 +124,6 @@ impl Context {
             backends: Arc::default(),
             sole_entry: Arc::default(),
             end_to_end: Arc::default(),
-            missing_pods: MissingPods::default(),
             tracer: Tracer::default(),
             failures: Mutex::default(),
         }

@@ -1,8 +1,7 @@
 //! The reason for which a StatefulSet lacks pods. Kubernetes tells that of a Deployment in a condition, but that of a
-//! StatefulSet in an Event alone. The Events of a StatefulSet are read while its pods are missing for an unknown reason, and
-//! never at rest.
+//! StatefulSet in an Event alone. The Events of a StatefulSet are read while its pods are missing, and never at rest.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -12,16 +11,18 @@ use shortener_operator_core::{
     api::ShortenerStack,
     model::{
         live::Live,
-        metadata::{Component, StackIdentity, component_name},
+        metadata::{StackIdentity, component_name},
     },
     plan::conditions::reported_failure,
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::{apply::Cause, context::Scope};
 
 /// Time limit of a read, because the status waits for it.
 const LIMIT: Duration = Duration::from_secs(3);
+/// Time until Events that told no reason are read again. Later ones wake nothing.
+const RECHECK: Duration = Duration::from_secs(10);
 /// Maximum number of Events to read. Kubernetes writes fewer about one object within the hour for which it keeps them.
 const MOST: u32 = 200;
 /// Reason of the Event about a pod that could not be created.
@@ -29,52 +30,32 @@ const FAILED: &str = "FailedCreate";
 /// Reason of the Event about a pod that was created.
 const CREATED: &str = "SuccessfulCreate";
 
-/// Looks for the reasons for which StatefulSets of a stack lack pods, and adds those that are known to the live state. Returns
-/// the time after which the stack is due again; the longest of all if there is nothing to look for.
+/// Looks for the reasons for which StatefulSets of a stack lack pods, and adds them to the live state. Returns the time after
+/// which the stack is due again, if a reason is unknown. What cannot be read stays as the status has it.
 pub(super) async fn follow(
     scope: &Scope,
     stack: &ShortenerStack,
     identity: &StackIdentity,
     live: &mut Live,
-) -> Duration {
-    let reported = |component| reported_failure(stack.status.as_ref()?, component);
-    let (missing, stack) = (&scope.context.missing_pods, identity.key());
-    let sets = lacking(scope, identity, live);
-    let versions = sets.iter().map(|(component, set)| {
-        let metadata = &set.metadata;
-        let version = (metadata.uid.clone(), metadata.resource_version.clone());
-        (*component, version)
-    });
-    let due = missing.due(&stack, &versions.collect(), reported, Instant::now());
-    let reads = due.into_iter().filter_map(|component| {
-        let set = sets.get(&component)?;
-        Some(async move { (component, read(scope, set).await) })
-    });
-    for (component, told) in join_all(reads).await {
-        if let Err(cause) = &told {
-            tracing::warn!(%cause, stack = %identity.name, namespace = %identity.namespace, component = component.as_str(), "the Events about missing pods cannot be read, so the status does not name the reason: check the operator's right to list events.k8s.io");
-        }
-        missing.heard(&stack, component, told, Instant::now());
-    }
-    missing.explain(&stack, &mut live.workloads);
-    missing.rest(&stack, Instant::now())
-}
-
-/// Returns the StatefulSets of a stack that lack pods.
-fn lacking(
-    scope: &Scope,
-    identity: &StackIdentity,
-    live: &Live,
-) -> BTreeMap<Component, Arc<StatefulSet>> {
-    let workloads = live.workloads.iter();
+) -> Option<Duration> {
+    let workloads = live.workloads.iter_mut();
     let lacking = workloads.filter(|(_, workload)| workload.lacks_pods());
-    let sets = lacking.filter_map(|(component, _)| {
+    let reads = lacking.filter_map(|(component, workload)| {
         let name = component_name(&identity.name, *component);
         let inventory = &scope.inventory;
         let set = inventory.kept::<StatefulSet>(&identity.namespace, &name)?;
-        Some((*component, set))
+        Some(async move {
+            let told = read(scope, &set).await;
+            let unknown = matches!(told, Ok(None));
+            workload.failure = told.unwrap_or_else(|cause| {
+                tracing::warn!(%cause, stack = %identity.name, namespace = %identity.namespace, component = component.as_str(), "the Events about missing pods cannot be read, so the status does not name the reason: check the operator's right to list events.k8s.io");
+                reported_failure(stack.status.as_ref()?, *component)
+            });
+            unknown
+        })
     });
-    sets.collect()
+    let unknown = join_all(reads).await;
+    unknown.contains(&true).then_some(RECHECK)
 }
 
 /// Reads the reason in the Events about a StatefulSet; `None` if they tell none.

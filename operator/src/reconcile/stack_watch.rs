@@ -128,7 +128,6 @@ pub(super) fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
     context.backends.forget(&key);
     context.sole_entry.forget(&key);
     context.end_to_end.forget(&key);
-    context.missing_pods.forget(&key);
     // Last, because those before record no metric of a stack that they have forgotten.
     context.metrics.forget_stack(&key.0, &key.1);
     let uid = stack.extra.uid.as_deref();

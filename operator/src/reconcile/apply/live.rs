@@ -45,8 +45,6 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         let claim = inventory.kept::<PersistentVolumeClaim>(namespace, &name);
         live.claims.extend(claim.map(|claim| (component, claim)));
     }
-    let missing = &scope.context.missing_pods;
-    missing.explain(&identity.key(), &mut live.workloads);
     live
 }
 
