@@ -31,7 +31,7 @@ use super::{
 };
 use crate::model::{
     desired::{Children, Desired, GatewayObjects, MonitoringObjects},
-    metadata::{Component, component_of},
+    metadata::{Component, component_name, component_of},
     stack::{App, AppScaling, ValidatedStack},
 };
 
@@ -171,13 +171,19 @@ fn children(stack: &ValidatedStack) -> Children {
     }
 }
 
-/// Returns the configuration of a component, if it has one.
-fn config_map(stack: &ValidatedStack, component: Component) -> Option<ConfigMap> {
-    match component {
-        Component::Gateway => gateway::config_map(stack),
-        Component::Otel => otel::config_map(stack),
-        _ => (stores::of(component)?.config_map)(stack),
-    }
+/// Returns the ConfigMap `<stack>-<component>` with the configuration of a component, if it has one.
+pub(super) fn config_map(stack: &ValidatedStack, component: Component) -> Option<ConfigMap> {
+    let files = match component {
+        Component::Gateway => gateway::files(stack),
+        Component::Otel => otel::files(stack),
+        _ => (stores::of(component)?.files)(stack),
+    };
+    let identity = &stack.identity;
+    Some(ConfigMap {
+        metadata: identity.child(component_name(&identity.name, component), component),
+        data: Some(files?),
+        ..ConfigMap::default()
+    })
 }
 
 fn service_accounts(stack: &ValidatedStack) -> Vec<ServiceAccount> {

@@ -19,10 +19,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     ByteString,
-    api::{
-        apps::v1::StatefulSet,
-        core::v1::{ConfigMap, EnvVar},
-    },
+    api::{apps::v1::StatefulSet, core::v1::EnvVar},
 };
 
 use super::verdict::{Verdict, View};
@@ -72,7 +69,8 @@ pub(super) struct Definition {
     pub(super) env: fn(&ValidatedStack, Component) -> Vec<EnvVar>,
     /// Returns the data of its Secret that is rendered from the credentials.
     pub(super) rendered_secret: fn(&ValidatedStack) -> Option<BTreeMap<String, ByteString>>,
-    pub(super) config_map: fn(&ValidatedStack) -> Option<ConfigMap>,
+    /// Returns the files of its configuration.
+    pub(super) files: fn(&ValidatedStack) -> Option<BTreeMap<String, String>>,
     pub(super) stateful_set: fn(&ValidatedStack) -> Option<StatefulSet>,
     /// Its condition; `None` if the condition of another component includes it.
     pub(super) condition: Option<StoreCondition>,

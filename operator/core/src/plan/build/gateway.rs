@@ -1,7 +1,6 @@
 //! The public entry point: an nginx of the stack's own, its Service, and the Ingresses for an ingress controller or the
 //! HTTPRoute of a Gateway.
 
-mod config_map;
 mod deployment;
 mod http_route;
 mod ingress;
@@ -10,16 +9,17 @@ mod reference_grant;
 mod service;
 mod tls;
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-pub use config_map::config_map;
 pub use deployment::deployment;
 pub use http_route::http_route;
 pub use ingress::{api_ingress, ingress};
 pub use reference_grant::reference_grant;
 pub use service::service;
 
-use crate::plan::objects::pod;
+use crate::{model::stack::ValidatedStack, plan::objects::pod};
 
 /// Port of the gateway's pods.
 pub const PORT: i32 = 8080;
@@ -35,6 +35,14 @@ const TLS_SERVICE_PORT: i32 = 443;
 const TLS_PORT_NAME: &str = "https";
 /// Key of the configuration in its ConfigMap, and its file name in the pod.
 const CONFIG_KEY: &str = "nginx.conf";
+
+/// Returns the files of the configuration, or `None` while the address of the app is unknown.
+pub fn files(stack: &ValidatedStack) -> Option<BTreeMap<String, String>> {
+    Some(BTreeMap::from([(
+        CONFIG_KEY.to_owned(),
+        nginx::render(stack)?,
+    )]))
+}
 
 /// Returns the default requests and limits of the gateway's container.
 pub fn default_resources() -> ResourceRequirements {

@@ -8,7 +8,7 @@ mod service;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-pub use config_map::config_map;
+pub use config_map::files;
 pub use deployment::deployment;
 pub(super) use env::env;
 pub use service::service;

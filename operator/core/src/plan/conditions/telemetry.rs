@@ -6,7 +6,7 @@ use crate::{
         metadata::Component,
         stack::{Backend, Collector},
     },
-    plan::{stores, verdict::workload},
+    plan::{stores::common, verdict::workload},
 };
 
 /// Checks the receiver of traces and logs, then the monitoring objects. Monitoring objects that could not be written
@@ -38,7 +38,8 @@ fn export_ready(view: View<'_>, collector: &Collector) -> Verdict {
     }
     match &collector.backend {
         Backend::Managed(own) => {
-            let backend = stores::telemetry::ready(view, own);
+            let without = "data that it does not accept is dropped";
+            let backend = common::ready(view, Component::Telemetry, own, without);
             // A rollout of either component is reported.
             if backend.holds && verdict.reason == workload::ROLLING_OUT {
                 verdict

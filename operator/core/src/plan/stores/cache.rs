@@ -1,6 +1,5 @@
 //! The cache: one server that keeps all its data in memory.
 
-mod condition;
 mod config_map;
 mod env;
 mod resolve;
@@ -10,7 +9,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 
 pub(in crate::plan) use resolve::resolve;
 
-use super::{Definition, Port, StoreCondition};
+use super::{Definition, Port, StoreCondition, common};
 use crate::{
     api::{Profile, ShortenerStackSpec},
     model::{
@@ -40,11 +39,17 @@ pub(in crate::plan) const STORE: Definition = Definition {
     store: |stack| Some(&stack.cache.as_ref()?.store),
     env: env::env,
     rendered_secret: |_| None,
-    config_map: config_map::config_map,
+    files: config_map::files,
     stateful_set: stateful_set::stateful_set,
     condition: Some(StoreCondition {
         type_: "CacheReady",
-        verdict: condition::ready,
+        verdict: |view| {
+            common::verdict(
+                view,
+                Component::Cache,
+                "while it is unavailable, redirects read the database",
+            )
+        },
     }),
 };
 

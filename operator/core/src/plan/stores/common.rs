@@ -9,7 +9,8 @@ mod service;
 mod stateful_set;
 
 pub(in crate::plan) use claim::claim;
-pub(super) use condition::ready;
+pub(in crate::plan) use condition::ready;
+pub(super) use condition::verdict;
 pub(in crate::plan) use resolve::{Surroundings, credential};
 pub(super) use resolve::{Wanted, volume};
 pub(in crate::plan) use service::service;

@@ -1,16 +1,14 @@
 //! The database: one PostgreSQL server with a volume of its own.
 
-mod condition;
 mod env;
 mod resolve;
 mod stateful_set;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-pub(in crate::plan) use condition::DATABASE_READY;
 pub(in crate::plan) use resolve::resolve;
 
-use super::{DATABASE_CLIENTS, Definition, Port, StoreCondition};
+use super::{DATABASE_CLIENTS, Definition, Port, StoreCondition, common};
 use crate::{
     api::ShortenerStackSpec,
     model::{
@@ -49,13 +47,22 @@ pub(in crate::plan) const STORE: Definition = Definition {
     store: |stack| stack.database.as_ref(),
     env: env::env,
     rendered_secret: |_| None,
-    config_map: |_| None,
+    files: |_| None,
     stateful_set: stateful_set::stateful_set,
     condition: Some(StoreCondition {
         type_: DATABASE_READY,
-        verdict: condition::ready,
+        verdict: |view| {
+            common::verdict(
+                view,
+                Component::Postgres,
+                "while it is unavailable, only cached links redirect",
+            )
+        },
     }),
 };
+
+/// Condition type: the database accepts connections.
+pub(in crate::plan) const DATABASE_READY: &str = "DatabaseReady";
 
 pub(in crate::plan) const PORT: i32 = 5432;
 /// Name of the database.

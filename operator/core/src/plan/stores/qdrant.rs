@@ -1,6 +1,5 @@
 //! The vector store: one Qdrant server with a volume of its own.
 
-mod condition;
 mod env;
 mod resolve;
 mod stateful_set;
@@ -9,7 +8,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 
 pub(in crate::plan) use resolve::resolve;
 
-use super::{Definition, PROGRAMS, Port, StoreCondition};
+use super::{Definition, PROGRAMS, Port, StoreCondition, common};
 use crate::{
     api::{Profile, ShortenerStackSpec},
     model::{access::Part, credentials::API_KEY, external::ExternalReference, metadata::Component},
@@ -33,11 +32,17 @@ pub(in crate::plan) const STORE: Definition = Definition {
     store: |stack| Some(&stack.vector.as_ref()?.store),
     env: env::env,
     rendered_secret: |_| None,
-    config_map: |_| None,
+    files: |_| None,
     stateful_set: stateful_set::stateful_set,
     condition: Some(StoreCondition {
         type_: "VectorReady",
-        verdict: condition::ready,
+        verdict: |view| {
+            common::verdict(
+                view,
+                Component::Qdrant,
+                "while it is unavailable, documents are not found and links still work",
+            )
+        },
     }),
 };
 

@@ -47,7 +47,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     store: |stack| Some(&stack.queue.as_ref()?.store),
     env: env::env,
     rendered_secret: definitions::secret_data,
-    config_map: config_map::config_map,
+    files: config_map::files,
     stateful_set: stateful_set::stateful_set,
     condition: Some(StoreCondition {
         type_: "QueueReady",

@@ -1,14 +1,12 @@
 //! The backend for demonstrations: Grafana with its stores for traces, logs and metrics in one pod. It is a store like
 //! the others, with a volume and credentials. An external backend is no store: only the collector uses it.
 
-mod condition;
 mod config_map;
 mod resolve;
 mod stateful_set;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-pub(in crate::plan) use condition::ready;
 pub(in crate::plan) use resolve::resolve;
 
 use super::{Definition, Port};
@@ -39,7 +37,10 @@ pub(in crate::plan) const STORE: Definition = Definition {
     // The collector's configuration contains the address.
     env: |_, _| Vec::new(),
     rendered_secret: |_| None,
-    config_map: config_map::config_map,
+    files: |stack| {
+        stack.own_backend()?.managed()?;
+        Some(config_map::files(stack))
+    },
     stateful_set: stateful_set::stateful_set,
     // `TelemetryReady` includes it.
     condition: None,

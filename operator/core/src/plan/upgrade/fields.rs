@@ -5,15 +5,22 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
-use crate::model::{metadata::CONFIG_CHECKSUM, record::RenderedPods};
+use crate::model::{drift, metadata::CONFIG_CHECKSUM, record::RenderedPods};
 
 /// Number of fields that are named. The rest is counted.
 const NAMED: usize = 12;
 
 /// Returns the paths of the fields that differ: in the pod template, and in the ConfigMap.
 pub(super) fn differences(old: &RenderedPods, new: &RenderedPods) -> Vec<String> {
-    let mut paths = Vec::new();
-    compare("", &value(&old.template), &value(&new.template), &mut paths);
+    let [before, after] = [&old.template, &new.template].map(value);
+    let changed = drift::differences(&before, &after).into_iter();
+    let removed = drift::differences(&after, &before);
+    let in_template: BTreeSet<String> = changed.chain(removed).map(|field| field.path).collect();
+    let mut paths: Vec<String> = in_template.into_iter().collect();
+    if paths.is_empty() && before != after {
+        // Only the order of a list.
+        paths.push("spec".to_owned());
+    }
     let files: BTreeSet<&String> = old.config.keys().chain(new.config.keys()).collect();
     let changed = files
         .into_iter()
@@ -39,57 +46,6 @@ fn value(template: &PodTemplateSpec) -> Value {
         annotations.remove(CONFIG_CHECKSUM);
     }
     serde_json::to_value(template).unwrap_or_default()
-}
-
-/// Adds the paths at which two values differ. Items of a list are matched by `name` if all of them have one.
-fn compare(path: &str, old: &Value, new: &Value, paths: &mut Vec<String>) {
-    match (old, new) {
-        (old, new) if old == new => {}
-        (Value::Object(_), Value::Object(_)) => {
-            for key in keys(old).union(&keys(new)) {
-                let path = if path.is_empty() {
-                    (*key).to_owned()
-                } else {
-                    format!("{path}.{key}")
-                };
-                compare(&path, &old[*key], &new[*key], paths);
-            }
-        }
-        (Value::Array(_), Value::Array(_)) => match (names(old), names(new)) {
-            (Some(before), Some(after)) => {
-                let found = paths.len();
-                for name in before.union(&after) {
-                    let path = format!("{path}[{name}]");
-                    compare(&path, item(old, name), item(new, name), paths);
-                }
-                if paths.len() == found {
-                    // Only their order differs.
-                    paths.push(path.to_owned());
-                }
-            }
-            _ => paths.push(path.to_owned()),
-        },
-        _ => paths.push(path.to_owned()),
-    }
-}
-
-fn keys(fields: &Value) -> BTreeSet<&str> {
-    let fields = fields.as_object().into_iter().flatten();
-    fields.map(|(key, _)| key.as_str()).collect()
-}
-
-/// Returns the names of the items if every item has one.
-fn names(list: &Value) -> Option<BTreeSet<&str>> {
-    let items = list.as_array()?.iter();
-    items.map(|item| item["name"].as_str()).collect()
-}
-
-fn item<'a>(list: &'a Value, name: &str) -> &'a Value {
-    let items = list.as_array();
-    let mut items = items.into_iter().flatten();
-    items
-        .find(|item| item["name"] == name)
-        .unwrap_or(&Value::Null)
 }
 
 #[cfg(test)]
@@ -133,10 +89,7 @@ mod tests {
                 app("app:1", json!([a])),
                 vec!["spec.containers[app].env[B]"],
             ),
-            (
-                app("app:1", json!([b, a])),
-                vec!["spec.containers[app].env"],
-            ),
+            (app("app:1", json!([b, a])), vec!["spec"]),
             (
                 json!({"metadata": {"labels": {"x": "y"}}, "spec": {"containers": []}}),
                 vec!["metadata", "spec.containers[app]"],

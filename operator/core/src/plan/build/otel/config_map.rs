@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Map, Value, json};
 
 use super::{GRPC_PORT, HEALTH_PORT, HTTP_PORT};
@@ -19,21 +18,10 @@ use crate::{
 /// File name of the configuration.
 pub(super) const CONFIG: &str = "collector.yaml";
 
-/// Returns the ConfigMap `<stack>-otel`, or `None` if the operator does not run a collector.
-pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
-    let collector = stack.own_collector()?;
-    let identity = &stack.identity;
-    Some(ConfigMap {
-        metadata: identity.child(
-            component_name(&identity.name, Component::Otel),
-            Component::Otel,
-        ),
-        data: Some(BTreeMap::from([(
-            CONFIG.to_owned(),
-            render(stack, collector),
-        )])),
-        ..ConfigMap::default()
-    })
+/// Returns the files of the configuration, or `None` if the operator does not run a collector.
+pub fn files(stack: &ValidatedStack) -> Option<BTreeMap<String, String>> {
+    let config = render(stack, stack.own_collector()?);
+    Some(BTreeMap::from([(CONFIG.to_owned(), config)]))
 }
 
 /// Returns the text of the configuration.
@@ -134,7 +122,10 @@ fn with_headers(mut exporter: Value, headers: Option<&Headers>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::{
+        plan::build,
+        testing::{golden, stack::minimal_stack},
+    };
 
     fn config(stack: &ValidatedStack) -> Value {
         let text = render(stack, stack.own_collector().unwrap());
@@ -145,7 +136,7 @@ mod tests {
     fn the_config_map_of_a_collector() {
         golden(
             "config-map-otel",
-            &config_map(&minimal_stack().observability()),
+            &build::config_map(&minimal_stack().observability(), Component::Otel),
         );
     }
 
@@ -206,7 +197,7 @@ mod tests {
 
     #[test]
     fn only_a_managed_collector_is_configured() {
-        assert_eq!(config_map(&minimal_stack()), None);
-        assert_eq!(config_map(&minimal_stack().external_collector()), None);
+        assert_eq!(files(&minimal_stack()), None);
+        assert_eq!(files(&minimal_stack().external_collector()), None);
     }
 }

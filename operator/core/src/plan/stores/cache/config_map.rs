@@ -3,27 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-
 use super::PORT;
-use crate::model::{
-    metadata::{Component, component_name},
-    stack::{Cache, ValidatedStack},
-};
+use crate::model::stack::{Cache, ValidatedStack};
 
-/// Returns the ConfigMap `<stack>-cache`, or `None` if the operator does not run a cache.
-pub(super) fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
+/// Returns the files of the configuration, or `None` if the operator does not run a cache.
+pub(super) fn files(stack: &ValidatedStack) -> Option<BTreeMap<String, String>> {
     let cache = stack.cache.as_ref()?;
     cache.store.managed()?;
-    let identity = &stack.identity;
-    Some(ConfigMap {
-        metadata: identity.child(
-            component_name(&identity.name, Component::Cache),
-            Component::Cache,
-        ),
-        data: Some(BTreeMap::from([("valkey.conf".to_owned(), render(cache))])),
-        ..ConfigMap::default()
-    })
+    Some(BTreeMap::from([("valkey.conf".to_owned(), render(cache))]))
 }
 
 /// Returns the text of the configuration.
@@ -36,16 +23,24 @@ pub(super) fn render(cache: &Cache) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::{
+        model::metadata::Component,
+        plan::build,
+        testing::{golden, stack::minimal_stack},
+    };
 
     #[test]
     fn the_config_map_of_a_cache() {
-        golden("config-map-cache", &config_map(&minimal_stack().caching()));
+        let stack = minimal_stack().caching();
+        golden(
+            "config-map-cache",
+            &build::config_map(&stack, Component::Cache),
+        );
     }
 
     #[test]
     fn only_a_managed_cache_is_configured() {
-        assert_eq!(config_map(&minimal_stack()), None);
-        assert_eq!(config_map(&minimal_stack().external_cache()), None);
+        assert_eq!(files(&minimal_stack()), None);
+        assert_eq!(files(&minimal_stack().external_cache()), None);
     }
 }

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-
 use super::PORT;
 use crate::model::{
     credentials::DEFINITIONS_KEY,
-    metadata::{Component, component_name},
     stack::{Queue, ValidatedStack},
     topology::{MANAGEMENT_PORT, METRICS_PORT},
 };
@@ -26,23 +23,15 @@ const RESOLVER_TEXT: &str = "{file, hosts, \"/etc/hosts\"}.\n{lookup, [file]}.\n
 /// Bytes of the volume that must stay free of messages.
 const DISK_FREE: u64 = 100 << 20;
 
-/// Returns the ConfigMap `<stack>-rabbitmq`, or `None` if the operator does not run a broker.
-pub(super) fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
+/// Returns the files of the configuration, or `None` if the operator does not run a broker.
+pub(super) fn files(stack: &ValidatedStack) -> Option<BTreeMap<String, String>> {
     let queue = stack.queue.as_ref()?;
     queue.store.managed()?;
-    let identity = &stack.identity;
-    Some(ConfigMap {
-        metadata: identity.child(
-            component_name(&identity.name, Component::Rabbitmq),
-            Component::Rabbitmq,
-        ),
-        data: Some(BTreeMap::from([
-            (CONFIG.to_owned(), render(queue)),
-            (PLUGINS.to_owned(), PLUGINS_TEXT.to_owned()),
-            (RESOLVER.to_owned(), RESOLVER_TEXT.to_owned()),
-        ])),
-        ..ConfigMap::default()
-    })
+    Some(BTreeMap::from([
+        (CONFIG.to_owned(), render(queue)),
+        (PLUGINS.to_owned(), PLUGINS_TEXT.to_owned()),
+        (RESOLVER.to_owned(), RESOLVER_TEXT.to_owned()),
+    ]))
 }
 
 /// Returns the text of the configuration.
@@ -59,16 +48,24 @@ pub(super) fn render(queue: &Queue) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::{
+        model::metadata::Component,
+        plan::build,
+        testing::{golden, stack::minimal_stack},
+    };
 
     #[test]
     fn the_config_map_of_a_broker() {
-        golden("config-map-rabbitmq", &config_map(&minimal_stack().queue()));
+        let stack = minimal_stack().queue();
+        golden(
+            "config-map-rabbitmq",
+            &build::config_map(&stack, Component::Rabbitmq),
+        );
     }
 
     #[test]
     fn only_a_managed_broker_is_configured() {
-        assert_eq!(config_map(&minimal_stack()), None);
-        assert_eq!(config_map(&minimal_stack().external_queue()), None);
+        assert_eq!(files(&minimal_stack()), None);
+        assert_eq!(files(&minimal_stack().external_queue()), None);
     }
 }

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-
 use crate::{
     model::{
         metadata::{Component, component_name},
@@ -21,20 +19,6 @@ pub(super) const PROVIDER: &str = "dashboards.yaml";
 const PROMETHEUS: &str = "prometheus.yaml";
 /// Directory of the dashboards.
 pub(super) const DASHBOARDS_PATH: &str = "/etc/shortener/dashboards";
-
-/// Returns the ConfigMap `<stack>-telemetry`, or `None` if the operator does not run a backend.
-pub(super) fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
-    stack.own_backend()?.managed()?;
-    let identity = &stack.identity;
-    Some(ConfigMap {
-        metadata: identity.child(
-            component_name(&identity.name, Component::Telemetry),
-            Component::Telemetry,
-        ),
-        data: Some(files(stack)),
-        ..ConfigMap::default()
-    })
-}
 
 /// Returns the files by name.
 pub(super) fn files(stack: &ValidatedStack) -> BTreeMap<String, String> {
@@ -71,7 +55,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::{
+        plan::build,
+        testing::{golden, stack::minimal_stack},
+    };
 
     fn file(name: &str) -> Value {
         let stack = minimal_stack().telemetry();
@@ -82,7 +69,7 @@ mod tests {
     fn the_config_map_of_a_backend() {
         golden(
             "config-map-telemetry",
-            &config_map(&minimal_stack().telemetry()),
+            &build::config_map(&minimal_stack().telemetry(), Component::Telemetry),
         );
     }
 
@@ -135,6 +122,7 @@ mod tests {
 
     #[test]
     fn only_a_managed_backend_is_configured() {
-        assert_eq!(config_map(&minimal_stack().observability()), None);
+        let stack = minimal_stack().observability();
+        assert_eq!(build::config_map(&stack, Component::Telemetry), None);
     }
 }
