@@ -2,10 +2,9 @@
 //!
 //! The crate `shortener-operator-core` makes every decision and is pure. This crate reads the facts, writes the
 //! objects, talks to brokers, asks pods and tries what users and intruders would. Its modules use only those after them in this list:
-//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`], [`backends`] and [`probes`], [`rabbitmq`], [`registry`] and [`transport`],
+//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`], [`probes`], [`rabbitmq`], [`registry`] and [`transport`],
 //! [`leadership`], [`server`], [`telemetry`].
 
-pub mod backends;
 pub mod cli;
 pub mod kubernetes;
 pub mod leadership;

@@ -6,6 +6,7 @@
 
 pub mod end_to_end;
 pub mod sole_entry;
+pub mod stores;
 
 use std::{future::pending, time::Duration};
 
@@ -53,6 +54,17 @@ pub type Probes<S> = Registry<Probe<S>>;
 impl<S: Subject> Probes<S> {
     /// Sets what is tried with a stack; `None` for nothing. What is new is tried at once.
     pub fn follow(&self, stack: &StackKey, subject: Option<S>) {
+        self.follow_from(stack, subject, || None);
+    }
+
+    /// Does the same as [`Self::follow`]. `reported` returns the result that the status of the stack shows, which counts for a
+    /// stack that is new here until a probe says something else.
+    pub fn follow_from(
+        &self,
+        stack: &StackKey,
+        subject: Option<S>,
+        reported: impl FnOnce() -> Option<S::Answer>,
+    ) {
         let Some(subject) = subject else {
             self.forget(stack);
             return;
@@ -66,7 +78,7 @@ impl<S: Subject> Probes<S> {
                 probe.next = next;
             }
             None => {
-                let finding = Finding::default();
+                let finding = Finding::remembering(reported());
                 let probe = Probe {
                     subject,
                     next,

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    backends::monitor as store_monitor,
     cli::settings::Settings,
     kubernetes::client,
     leadership::{
@@ -24,7 +23,7 @@ use crate::{
         fence::FenceLayer,
         write_deadline::WriteDeadline,
     },
-    probes::{end_to_end, sole_entry},
+    probes::{end_to_end, sole_entry, stores},
     rabbitmq::{broker, queues::monitor::Monitor},
     reconcile::{context::Context, controller},
     server::{health::Health, http, metrics::Metrics},
@@ -153,10 +152,10 @@ impl Leader {
             write_deadline: self.write_deadline.clone(),
             tracer: self.tracer.clone(),
         };
-        let stores = store_monitor::Monitor {
-            backends: context.backends.clone(),
-            transport: transport::http(store_monitor::MAX_ANSWER),
-        };
+        let stores = stores::run(
+            context.backends.clone(),
+            transport::http(stores::MAX_ANSWER),
+        );
         let sole_entry = sole_entry::run(
             context.sole_entry.clone(),
             sole_entry::tcp(),
@@ -173,7 +172,7 @@ impl Leader {
             () = sole_entry => Err(RunError::Controller),
             () = end_to_end => Err(RunError::Controller),
             () = monitor.run() => Err(RunError::Controller),
-            () = stores.run() => Err(RunError::Controller),
+            () = stores => Err(RunError::Controller),
         };
         self.metrics.leader(false);
         self.metrics.forget_stacks();

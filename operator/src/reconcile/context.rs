@@ -23,11 +23,8 @@ use shortener_operator_core::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    backends::Backends,
-    kubernetes::{
-        hosts::Hosts, inventory::Inventory, openings::Openings,
-    },
-    probes::Probes,
+    kubernetes::{hosts::Hosts, inventory::Inventory, openings::Openings},
+    probes::{Probes, stores::Backends},
     rabbitmq::queues::Queues,
     reconcile::apply::Writes,
     server::{health::Health, metrics::Metrics},
@@ -60,7 +57,7 @@ pub struct Context {
     pub hosts: Hosts,
     /// Last known state of the stacks' queues, which the monitor of the brokers updates.
     pub queues: Arc<Queues>,
-    /// Known faults of the stacks' external stores, which the monitor of the stores updates.
+    /// Known faults of the stacks' external stores.
     pub backends: Arc<Backends>,
     /// Connections that the stacks' NetworkPolicies forbid.
     pub sole_entry: Arc<Probes<Attempts>>,

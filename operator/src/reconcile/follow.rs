@@ -34,18 +34,14 @@ pub(super) fn queue(
 
 /// Names the pod that tells the state of the external stores, if the stack has any.
 pub(super) fn stores(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack) {
-    let (backends, key) = (&scope.context.backends, validated.identity.key());
+    let key = validated.identity.key();
     let pod = external::has_external(validated).then(|| {
         let (namespace, name) = &key;
         external::informant(&scope.inventory.of_stack::<Pod>(namespace, name))
     });
-    match pod.flatten() {
-        Some(pod) => backends.ask(&key, pod, || {
-            let status = stack.status.as_ref();
-            status.map(external::reported).unwrap_or_default()
-        }),
-        None => backends.forget(&key),
-    }
+    let reported = || stack.status.as_ref().map(external::reported);
+    let backends = &scope.context.backends;
+    backends.follow_from(&key, pod.flatten(), reported);
 }
 
 /// Exports if the last removal of expired data that was due has succeeded.

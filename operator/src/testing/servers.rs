@@ -7,9 +7,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{app::FakeApp, broker::FakeBroker, gateway::FakeGateway, network::FakeNetwork};
 use crate::{
-    backends,
     leadership::write_deadline::WriteDeadline,
-    probes::{end_to_end, sole_entry},
+    probes::{end_to_end, sole_entry, stores},
     rabbitmq::queues::monitor::Monitor,
     reconcile::context::Context,
     telemetry::span::Tracer,
@@ -51,14 +50,11 @@ impl Servers {
             write_deadline,
             tracer: self.tracer.clone(),
         };
-        let stores = backends::monitor::Monitor {
-            backends: context.backends.clone(),
-            transport: self.app.transport(),
-        };
+        let (backends, pods) = (context.backends.clone(), self.app.transport());
         let (of_entry, of_passages) = (context.sole_entry.clone(), context.end_to_end.clone());
         let tasks = [
             tokio::spawn(monitor.run()),
-            tokio::spawn(stores.run()),
+            tokio::spawn(stores::run(backends, pods)),
             tokio::spawn(sole_entry::run(
                 of_entry,
                 self.network.dial(),

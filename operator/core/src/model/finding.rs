@@ -17,16 +17,15 @@ pub struct Finding<T> {
     doubted: bool,
 }
 
-impl<T> Default for Finding<T> {
-    fn default() -> Self {
+impl<T: ProbeResult> Finding<T> {
+    /// Returns the finding of an answer that was known before this process started.
+    pub fn remembering(known: Option<T>) -> Self {
         Self {
-            known: None,
+            known,
             doubted: false,
         }
     }
-}
 
-impl<T: ProbeResult> Finding<T> {
     /// Returns the answer that the status shows; `None` until there is one.
     pub fn known(&self) -> Option<&T> {
         self.known.as_ref()
@@ -78,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_bad_answer_counts_when_it_is_repeated_and_a_good_one_at_once() {
-        let mut finding = Finding::default();
+        let mut finding = Finding::remembering(None);
         let said = [
             (Some((1, 0)), false, None),
             (Some((0, 1)), true, Some((0, 1))),

@@ -5,10 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::metadata::Component;
-
-/// Answers in a row that have to be missing before the state of the stores counts as unknown.
-const SILENCE: u32 = 3;
+use super::{finding::ProbeResult, metadata::Component};
 
 /// A reason why a program cannot use a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +42,7 @@ impl StoreFault {
 
     /// Returns the fault for which the programs have this word.
     pub fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|fault| fault.word() == word)
+        Self::ALL.into_iter().find(|fault| fault.names().0 == word)
     }
 
     /// Returns the fault for which a condition has this reason.
@@ -53,31 +50,22 @@ impl StoreFault {
         Self::ALL.into_iter().find(|fault| fault.reason() == reason)
     }
 
-    /// Returns the word of the programs.
-    fn word(self) -> &'static str {
-        match self {
-            Self::TlsExpired => "tls_expired",
-            Self::TlsUntrusted => "tls_untrusted",
-            Self::TlsWrongName => "tls_name",
-            Self::TlsRefused => "tls_refused",
-            Self::LoginRefused => "denied",
-            Self::Unreachable => "unreachable",
-            Self::NotFound => "not_found",
-            Self::OtherCollection => "other_collection",
-        }
-    }
-
     /// Returns the reason in conditions.
     pub fn reason(self) -> &'static str {
+        self.names().1
+    }
+
+    /// Returns the word of the programs and the reason in conditions.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::TlsExpired => "TlsExpired",
-            Self::TlsUntrusted => "TlsUntrusted",
-            Self::TlsWrongName => "TlsWrongName",
-            Self::TlsRefused => "TlsRefused",
-            Self::LoginRefused => "LoginRefused",
-            Self::Unreachable => "Unreachable",
-            Self::NotFound => "NotFound",
-            Self::OtherCollection => "OtherCollection",
+            Self::TlsExpired => ("tls_expired", "TlsExpired"),
+            Self::TlsUntrusted => ("tls_untrusted", "TlsUntrusted"),
+            Self::TlsWrongName => ("tls_name", "TlsWrongName"),
+            Self::TlsRefused => ("tls_refused", "TlsRefused"),
+            Self::LoginRefused => ("denied", "LoginRefused"),
+            Self::Unreachable => ("unreachable", "Unreachable"),
+            Self::NotFound => ("not_found", "NotFound"),
+            Self::OtherCollection => ("other_collection", "OtherCollection"),
         }
     }
 }
@@ -98,135 +86,57 @@ pub type StoreStates = BTreeMap<Component, StoreState>;
 
 pub type StoreFaults = BTreeMap<Component, StoreFault>;
 
-/// The known faults of a stack's stores, a state machine: the answers of its programs change it.
-///
-/// A fault counts at once, unless the store is merely unreachable: a server that restarts is that as well, so the next
-/// answer has to repeat it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StoreRecord {
-    faults: StoreFaults,
-    last: StoreStates,
-    missing: u32,
+impl ProbeResult for StoreFaults {
+    fn is_good(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn is_as(&self, other: &Self) -> bool {
+        self == other
+    }
 }
 
-impl StoreRecord {
-    /// Returns a record of faults that were known before this process started.
-    pub fn remembering(faults: StoreFaults) -> Self {
-        Self {
-            faults,
-            ..Self::default()
-        }
-    }
-
-    /// Returns the faults that the status shows.
-    pub fn faults(&self) -> &StoreFaults {
-        &self.faults
-    }
-
-    /// Records an answer, or that there is none. Returns true when the faults have changed.
-    pub fn hear(&mut self, said: Option<StoreStates>) -> bool {
-        let before = self.faults.clone();
-        match said {
-            Some(states) => self.follow(states),
-            None => {
-                self.missing = self.missing.saturating_add(1);
-                if self.missing >= SILENCE {
-                    self.faults.clear();
-                    self.last.clear();
-                }
-            }
-        }
-        self.faults != before
-    }
-
-    fn follow(&mut self, states: StoreStates) {
-        self.missing = 0;
-        self.faults.retain(|store, _| states.contains_key(store));
-        for (&store, &state) in &states {
-            let repeated = self.last.get(&store) == Some(&state);
-            let known = self.faults.contains_key(&store);
-            match state {
-                StoreState::Up => {
-                    self.faults.remove(&store);
-                }
-                // A program that has just started does not know either.
-                StoreState::Unknown if !repeated => {}
-                StoreState::Unknown => {
-                    self.faults.remove(&store);
-                }
-                StoreState::Down(StoreFault::Unreachable) if !repeated && !known => {}
-                StoreState::Down(fault) => {
-                    self.faults.insert(store, fault);
-                }
-            }
-        }
-        self.last = states;
-    }
+/// Returns the faults in an answer. A store whose state is unknown keeps the one that is known: a program that has just
+/// started knows no state yet.
+pub fn faults(states: &StoreStates, known: &StoreFaults) -> StoreFaults {
+    let fault = |(store, state): (&Component, &StoreState)| {
+        let fault = match state {
+            StoreState::Up => None,
+            StoreState::Unknown => known.get(store).copied(),
+            StoreState::Down(fault) => Some(*fault),
+        };
+        Some((*store, fault?))
+    };
+    states.iter().filter_map(fault).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{StoreState::*, *};
-
-    /// Hears these states of the cache one after the other; returns the fault after each.
-    fn faults(record: &mut StoreRecord, said: &[Option<StoreState>]) -> Vec<Option<StoreFault>> {
-        let hear = |state: &Option<StoreState>| {
-            let before = record.faults().clone();
-            let states = state.map(|state| StoreStates::from([(Component::Cache, state)]));
-            let changed = record.hear(states);
-            assert_eq!(changed, before != *record.faults(), "{state:?}");
-            record.faults().get(&Component::Cache).copied()
-        };
-        said.iter().map(hear).collect()
-    }
+    use super::*;
 
     #[test]
-    fn the_settings_are_to_blame_at_once_and_the_network_after_two_answers() {
-        let (expired, away) = (StoreFault::TlsExpired, StoreFault::Unreachable);
-        let mut record = StoreRecord::default();
-        let said = [
-            Up,
-            Down(expired),
-            Up,
-            Down(away),
-            Up,
-            Down(away),
-            Down(away),
-        ]
-        .map(Some);
-        let expected = [None, Some(expired), None, None, None, None, Some(away)];
-        assert_eq!(faults(&mut record, &said), expected);
-        // A server that stops with a fault has one already.
-        let said = [Down(expired), Down(away), Up].map(Some);
-        let expected = [Some(expired), Some(away), None];
-        assert_eq!(faults(&mut record, &said), expected);
-    }
-
-    #[test]
-    fn a_program_that_starts_or_is_silent_for_a_moment_changes_nothing() {
-        let denied = StoreFault::LoginRefused;
-        let known = StoreFaults::from([(Component::Cache, denied)]);
-        let mut record = StoreRecord::remembering(known);
-        let said = [Some(Unknown), Some(Down(denied)), None, None, Some(Unknown)];
-        assert_eq!(faults(&mut record, &said), [Some(denied); 5]);
-        assert_eq!(faults(&mut record, &[Some(Unknown)]), [None]);
-        let said = [Some(Down(denied)), None, None, None];
-        let expected = [Some(denied), Some(denied), Some(denied), None];
-        assert_eq!(faults(&mut record, &said), expected);
-    }
-
-    #[test]
-    fn a_store_that_is_not_used_any_more_has_no_fault() {
-        let mut record = StoreRecord::default();
-        faults(&mut record, &[Some(Down(StoreFault::TlsExpired))]);
-        assert!(record.hear(Some(StoreStates::new())));
-        assert!(record.faults().is_empty());
+    fn a_store_of_unknown_state_keeps_its_fault_and_one_that_is_not_used_has_none() {
+        let (denied, expired) = (StoreFault::LoginRefused, StoreFault::TlsExpired);
+        let known = StoreFaults::from([
+            (Component::Cache, denied),
+            (Component::Postgres, denied),
+            (Component::Qdrant, denied),
+        ]);
+        let states = StoreStates::from([
+            (Component::Cache, StoreState::Unknown),
+            (Component::Postgres, StoreState::Up),
+            (Component::Rabbitmq, StoreState::Down(expired)),
+        ]);
+        let expected = [(Component::Cache, denied), (Component::Rabbitmq, expired)];
+        assert_eq!(faults(&states, &known), expected.into());
+        let unknown = StoreStates::from([(Component::Cache, StoreState::Unknown)]);
+        assert!(faults(&unknown, &StoreFaults::new()).is_empty());
     }
 
     #[test]
     fn words_and_reasons_lead_back_to_their_fault() {
         for fault in StoreFault::ALL {
-            assert_eq!(StoreFault::of_word(fault.word()), Some(fault));
+            assert_eq!(StoreFault::of_word(fault.names().0), Some(fault));
             assert_eq!(StoreFault::of_reason(fault.reason()), Some(fault));
         }
         assert_eq!(StoreFault::of_word("TlsExpired"), None);

@@ -30,7 +30,11 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         http_routes: http_routes(scope, identity),
         pods: inventory.of_stack::<Pod>(namespace, stack),
         queue: scope.context.queues.record(&identity.key()).seen().clone(),
-        store_faults: scope.context.backends.faults(&identity.key()),
+        store_faults: scope
+            .context
+            .backends
+            .known(&identity.key())
+            .unwrap_or_default(),
         openings: openings(scope, identity),
         enforcement: scope.context.sole_entry.known(&identity.key()),
         passage: scope.context.end_to_end.known(&identity.key()),
