@@ -1,13 +1,12 @@
 //! The claims of stacks on hosts, which are decided in `operator/core/src/model/facts/host_conflict.rs`.
 //!
-//! A claim stays recorded in the routes of its stack. It is also remembered from the decision on, so that no other
-//! reconcile takes the host before the routes show in a watch, or while they are gone by mistake.
+//! A claim is recorded in the routes of its stack. Until these show in a watch, the age of the stacks decides.
 
-use std::{borrow::Borrow, collections::HashMap, time::Duration};
+use std::{borrow::Borrow, time::Duration};
 
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::{ResourceExt, runtime::reflector::Store};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
@@ -29,8 +28,6 @@ pub struct Hosts {
     routes: RwLock<Vec<(Store<Ingress>, Store<HttpRoute>)>>,
     /// Number of scopes whose routes are listed.
     listed: watch::Sender<usize>,
-    /// The claims that were decided, by the uid of their stack.
-    decided: Mutex<HashMap<String, HostClaim>>,
 }
 
 impl Default for Hosts {
@@ -38,7 +35,6 @@ impl Default for Hosts {
         Self {
             routes: RwLock::default(),
             listed: watch::Sender::new(0),
-            decided: Mutex::default(),
         }
     }
 }
@@ -67,46 +63,15 @@ impl Hosts {
         }
     }
 
-    /// Decides if a stack may serve the host of its spec, and remembers the decision. `stacks` are those of all scopes.
-    pub fn claim(
+    /// Decides if a stack may serve the host of its spec. Returns the stack that holds it, if another one does. `stacks` are
+    /// those of all scopes.
+    pub fn conflict(
         &self,
-        stack: &ShortenerStack,
-        stacks: &[impl Borrow<ShortenerStack>],
-    ) -> Option<HostConflict> {
-        let mut decided = self.decided.lock();
-        let conflict = self.decide(&decided, stack, stacks);
-        let owner = stack.uid().unwrap_or_default();
-        match HostClaim::decided(stack, conflict.as_ref()) {
-            Some(claim) => decided.insert(owner, claim),
-            None => decided.remove(&owner),
-        };
-        conflict
-    }
-
-    /// Decides the same for a stack that is only planned, which takes no host.
-    pub fn foresee(
-        &self,
-        stack: &ShortenerStack,
-        stacks: &[impl Borrow<ShortenerStack>],
-    ) -> Option<HostConflict> {
-        self.decide(&self.decided.lock(), stack, stacks)
-    }
-
-    fn decide(
-        &self,
-        decided: &HashMap<String, HostClaim>,
         stack: &ShortenerStack,
         stacks: &[impl Borrow<ShortenerStack>],
     ) -> Option<HostConflict> {
         let wanted = HostClaim::of(stack)?;
-        let mut claims = self.of_routes(&wanted);
-        claims.extend(remembered(decided, stack, stacks));
-        host_conflict(stack, stacks, &claims)
-    }
-
-    /// Removes the claim of a deleted stack. The routes that it leaves count until they are gone.
-    pub fn forget(&self, owner: &str) {
-        self.decided.lock().remove(owner);
+        host_conflict(stack, stacks, &self.of_routes(&wanted))
     }
 
     /// Returns the claims that the live routes record and that matter for a wanted one: those of its stack, and those that
@@ -129,103 +94,16 @@ impl Hosts {
     }
 }
 
-/// Returns the remembered claims that matter for a stack: its own, and those that meet the one in its spec. The deletion
-/// of a stack can be missed while the watch is interrupted, so only claims of stacks that exist count.
-fn remembered(
-    decided: &HashMap<String, HostClaim>,
-    stack: &ShortenerStack,
-    stacks: &[impl Borrow<ShortenerStack>],
-) -> Vec<HostClaim> {
-    let (Some(wanted), Some(uid)) = (HostClaim::of(stack), stack.uid()) else {
-        return Vec::new();
-    };
-    let exists = |claim: &&HostClaim| {
-        let mut stacks = stacks.iter().map(Borrow::<ShortenerStack>::borrow);
-        stacks.any(|other| other.metadata.uid.as_deref() == Some(claim.owner()))
-    };
-    let rivals = decided.values().filter(|claim| claim.rivals(&wanted));
-    let rivals = rivals.filter(exists);
-    decided
-        .get(&uid)
-        .into_iter()
-        .chain(rivals)
-        .cloned()
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
     use tokio::time::Instant;
 
     use super::*;
     use crate::{
         kubernetes::watch_report::Reports,
         server::{health::Health, metrics::Metrics},
-        testing::{api_server::FakeApiServer, shared::stored_stack},
+        testing::api_server::FakeApiServer,
     };
-
-    fn stack(name: &str, created: &str, host: &str) -> ShortenerStack {
-        let mut stack = stored_stack(json!({"gateway": {"host": host}}));
-        stack.metadata.name = Some(name.to_owned());
-        stack.metadata.uid = Some(name.to_owned());
-        stack.metadata.creation_timestamp = serde_json::from_value(created.into()).unwrap();
-        stack
-    }
-
-    fn older(host: &str) -> ShortenerStack {
-        stack("older", "2026-01-01T00:00:00Z", host)
-    }
-
-    fn tenant(host: &str) -> ShortenerStack {
-        stack("tenant", "2026-01-02T00:00:00Z", host)
-    }
-
-    #[test]
-    fn a_host_is_taken_from_the_decision_on_before_any_route_shows() {
-        let hosts = Hosts::default();
-        let before = [older("before"), tenant("go")];
-        assert_eq!(hosts.claim(&before[0], &before), None);
-        assert_eq!(hosts.claim(&before[1], &before), None);
-        let edited = [older("go"), tenant("go")];
-        let conflict = HostConflict {
-            holder: "links/tenant".to_owned(),
-            host: "go".to_owned(),
-            kept: Some("before".to_owned()),
-        };
-        assert_eq!(hosts.claim(&edited[0], &edited), Some(conflict));
-        assert_eq!(hosts.claim(&edited[1], &edited), None);
-        // The host before stays claimed while it is kept.
-        let other = stack("other", "2026-01-03T00:00:00Z", "before");
-        let all = [older("go"), tenant("go"), other.clone()];
-        let conflict = hosts.claim(&other, &all).unwrap();
-        assert_eq!(
-            (conflict.holder.as_str(), conflict.kept),
-            ("links/older", None)
-        );
-    }
-
-    #[test]
-    fn a_host_is_free_when_its_stack_has_moved_or_is_gone() {
-        let moved = [older("go"), tenant("elsewhere")];
-        let hosts = Hosts::default();
-        assert_eq!(hosts.claim(&tenant("go"), &[tenant("go")]), None);
-        assert!(hosts.claim(&moved[0], &moved).is_some(), "not yet");
-        assert_eq!(hosts.claim(&moved[1], &moved), None);
-        assert_eq!(hosts.claim(&moved[0], &moved), None);
-
-        let hosts = Hosts::default();
-        assert_eq!(hosts.claim(&tenant("go"), &[tenant("go")]), None);
-        assert_eq!(hosts.claim(&older("go"), &[older("go")]), None, "gone");
-
-        let hosts = Hosts::default();
-        assert_eq!(hosts.claim(&tenant("go"), &[tenant("go")]), None);
-        assert!(hosts.foresee(&older("go"), &[tenant("go")]).is_some());
-        hosts.forget("tenant");
-        assert_eq!(hosts.foresee(&tenant("go"), &[tenant("go")]), None);
-        let both = [older("go"), tenant("go")];
-        assert_eq!(hosts.claim(&both[0], &both), None, "made again");
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_scope_waits_for_the_routes_of_the_others_but_not_for_ever() {

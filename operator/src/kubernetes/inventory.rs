@@ -1,7 +1,7 @@
 //! The operator's cache of the cluster: the objects of each kind of child.
 //!
-//! The kinds, and the form in which each is kept, stand in the table of `operator/core/src/model/kinds.rs`. `apply` compares
-//! the objects with those that are rendered. A cluster may lack the optional kinds: the operator waits only
+//! The kinds, and the form in which each is kept, stand in the table at the end of this file. `apply` compares the
+//! objects with those that are rendered. A cluster may lack the optional kinds: the operator waits only
 //! until it knows that, and their watch starts once the cluster has them. A kind on which no decision depends does not
 //! hold up the start either, in case that the operator may not list it.
 
@@ -15,7 +15,17 @@ use futures::{
     FutureExt, StreamExt, future,
     stream::{BoxStream, SelectAll},
 };
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::{Deployment, StatefulSet},
+        autoscaling::v2::HorizontalPodAutoscaler,
+        batch::v1::CronJob,
+        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
+        networking::v1::{Ingress, NetworkPolicy},
+        policy::v1::PodDisruptionBudget,
+    },
+};
 use kube::{
     Api, Client, Resource, ResourceExt,
     runtime::{
@@ -24,13 +34,10 @@ use kube::{
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
-use shortener_operator_core::{
-    child_kinds,
-    model::{
-        desired::{Children, GatewayObjects, MonitoringObjects},
-        gateway_api::Gateway,
-        kinds::Presence,
-    },
+use shortener_operator_core::model::{
+    gateway_api::{Gateway, HttpRoute, ReferenceGrant},
+    kinds::Presence,
+    prometheus::{PrometheusRule, ServiceMonitor},
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -79,12 +86,6 @@ pub trait Child: Cached + Resource<Scope = NamespaceResourceScope> {
     fn store(inventory: &Inventory) -> &Store<Self::Kept>;
 }
 
-/// A group of the table of child kinds.
-pub trait Group {
-    /// Returns true when the cluster has every kind of the group and the watches have listed them.
-    fn is_served(inventory: &Inventory) -> bool;
-}
-
 /// A change that a watch has reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -104,9 +105,14 @@ pub enum Change {
 }
 
 impl Inventory {
-    /// Returns true when the cluster has every kind of a group and the watches have listed them.
-    pub fn serves<G: Group>(&self) -> bool {
-        G::is_served(self)
+    /// Returns true when the cluster has the kinds of the Gateway API that stacks use, and they have been listed.
+    pub fn serves_routes(&self) -> bool {
+        is_listed(&self.reference_grants) && is_listed(&self.http_routes)
+    }
+
+    /// Returns true when the cluster has the kinds of the Prometheus operator, and they have been listed.
+    pub fn serves_monitoring(&self) -> bool {
+        is_listed(&self.service_monitors) && is_listed(&self.prometheus_rules)
     }
 
     /// Returns true when the inventory has every object of a kind in a namespace.
@@ -186,27 +192,9 @@ fn selection<F: Form<K>, K>() -> watcher::Config {
 /// The cached form of a kind.
 type Kept<F, K> = <F as Form<K>>::Kept;
 
+/// Makes the inventory from a table. The columns of a kind are its field, its type, the form in which it is kept, and its
+/// presence in clusters.
 macro_rules! inventory {
-    ($(
-        $(#[$about:meta])*
-        $group:ident: $presence:ident {
-            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
-        }
-    )*) => {
-        inventory! {
-            $($($field: $kind, $form, Presence::$presence;)*)*
-            // Other controllers create the pods, so they are only watched.
-            pods: Pod, WithoutSpec, Presence::Always;
-            // Others own the Gateways, which stacks are attached to.
-            gateways: Gateway, OfOthers, Presence::Optional;
-        }
-
-        $(impl Group for $group {
-            fn is_served(inventory: &Inventory) -> bool {
-                [$(is_listed(&inventory.$field)),*].into_iter().all(|has| has)
-            }
-        })*
-    };
     ($($field:ident: $kind:ty, $form:ident, $presence:expr;)*) => {
         /// The objects of one scope: a namespace, or the whole cluster.
         pub struct Inventory {
@@ -268,7 +256,28 @@ macro_rules! inventory {
     };
 }
 
-child_kinds!(inventory);
+inventory! {
+    network_policies: NetworkPolicy, Written, Presence::Always;
+    service_accounts: ServiceAccount, Written, Presence::Always;
+    secrets: Secret, MetadataOfAll, Presence::Always;
+    config_maps: ConfigMap, Written, Presence::Always;
+    claims: PersistentVolumeClaim, Whole, Presence::Always;
+    services: Service, Whole, Presence::Always;
+    stateful_sets: StatefulSet, Whole, Presence::Always;
+    deployments: Deployment, Whole, Presence::Always;
+    cron_jobs: CronJob, Whole, Presence::Always;
+    autoscalers: HorizontalPodAutoscaler, WithOthers, Presence::Always;
+    disruption_budgets: PodDisruptionBudget, Written, Presence::Always;
+    ingresses: Ingress, Whole, Presence::Always;
+    reference_grants: ReferenceGrant, Written, Presence::Optional;
+    http_routes: HttpRoute, Whole, Presence::Optional;
+    service_monitors: ServiceMonitor, Written, Presence::Optional;
+    prometheus_rules: PrometheusRule, Written, Presence::Optional;
+    // Other controllers create the pods, so they are only watched.
+    pods: Pod, WithoutSpec, Presence::Always;
+    // Others own the Gateways, which stacks are attached to.
+    gateways: Gateway, OfOthers, Presence::Optional;
+}
 
 #[cfg(test)]
 mod tests {

@@ -68,11 +68,16 @@ pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) ->
     if let Some(busy) = spared {
         pass.spare(&busy, &mut children).await;
     }
-    children.write(&mut pass).await;
+    write(&mut pass, children).await;
     let mut kinds = Children::ends();
     pass.release(&kinds, &released).await;
     if let Some(gateway) = gateway {
-        gateway.write(&mut pass).await;
+        let GatewayObjects {
+            reference_grants,
+            http_routes,
+        } = gateway;
+        pass.apply_where_served(reference_grants).await;
+        pass.apply_where_served(http_routes).await;
         kinds.extend(GatewayObjects::ends());
     }
     pass.held = held;
@@ -84,8 +89,43 @@ pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) ->
     // Monitoring objects never delay the stack, and their failure does not fail it.
     let mut watchers = Pass::new(scope, identity, deadline);
     if let Some(monitoring) = monitoring {
-        monitoring.write(&mut watchers).await;
+        let MonitoringObjects {
+            service_monitors,
+            prometheus_rules,
+        } = monitoring;
+        watchers.apply_where_served(service_monitors).await;
+        watchers.apply_where_served(prometheus_rules).await;
         watchers.prune(&MonitoringObjects::ends()).await;
     }
     Some(pass.finish(watchers))
+}
+
+/// Writes the children that differ, kind by kind in the order of the table of kinds, which has the reasons.
+async fn write(pass: &mut Pass<'_>, children: Children) {
+    let Children {
+        network_policies,
+        service_accounts,
+        secrets,
+        config_maps,
+        claims,
+        services,
+        stateful_sets,
+        deployments,
+        cron_jobs,
+        autoscalers,
+        disruption_budgets,
+        ingresses,
+    } = children;
+    pass.apply(network_policies).await;
+    pass.apply(service_accounts).await;
+    pass.apply_secrets(secrets).await;
+    pass.apply(config_maps).await;
+    pass.apply_claims(claims).await;
+    pass.apply(services).await;
+    pass.apply_workloads(stateful_sets).await;
+    pass.apply_workloads(deployments).await;
+    pass.apply_workloads(cron_jobs).await;
+    pass.apply(autoscalers).await;
+    pass.apply(disruption_budgets).await;
+    pass.apply(ingresses).await;
 }

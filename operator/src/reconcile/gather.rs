@@ -1,5 +1,4 @@
-//! First step: reads the objects that a stack depends on. It writes nothing. A host that it finds free is the stack's from
-//! then on, because two reconciles may look for it at the same time.
+//! First step: reads the objects that a stack depends on. It writes nothing.
 //!
 //! All random values are generated here, so that the later steps are pure. A credential is generated only when
 //! neither its Secret nor the volume that needs it exists. Both are read live, because a stale answer would lock the
@@ -25,12 +24,11 @@ use shortener_operator_core::{
         autoscaler,
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
-        desired::{GatewayObjects, MonitoringObjects},
         facts::{CredentialState, Facts, GatewayFacts, Referenced, StoreFacts, parent},
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
-        metadata::{Component, StackIdentity, component_name, is_plan_only},
+        metadata::{Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
         stack::HostConflict,
     },
@@ -85,8 +83,8 @@ pub async fn gather(
         queue,
         headers: observability::headers(scope, &identity, &stack.spec).await,
         contents: contents::contents(scope, &identity, &stack.spec, drains).await,
-        has_monitoring_kinds: scope.inventory.serves::<MonitoringObjects>(),
-        has_gateway_kinds: scope.inventory.serves::<GatewayObjects>(),
+        has_monitoring_kinds: scope.inventory.serves_monitoring(),
+        has_gateway_kinds: scope.inventory.serves_routes(),
         missing_keys: missing_keys(scope, stack, &identity),
         gateway: GatewayFacts {
             upstream: upstream(scope, &identity),
@@ -107,18 +105,12 @@ pub async fn gather(
     })
 }
 
-/// Returns the stack that holds the host of this one. Without one, the host is this stack's from now on, unless it is only
-/// planned.
+/// Returns the stack that holds the host of this one.
 fn host_conflict(scope: &Scope, stack: &ShortenerStack) -> Option<HostConflict> {
     let known = scope.context.known_stacks();
     let parsed = known.iter().filter_map(|known| known.0.as_ref().ok());
     let parsed: Vec<&ShortenerStack> = parsed.collect();
-    let hosts = &scope.context.hosts;
-    if is_plan_only(stack) {
-        hosts.foresee(stack, &parsed)
-    } else {
-        hosts.claim(stack, &parsed)
-    }
+    scope.context.hosts.conflict(stack, &parsed)
 }
 
 /// Reads the facts about a store. A read that fails concerns that store alone.

@@ -1,9 +1,9 @@
 //! The kinds of child objects, in one table.
 //!
-//! [`child_kinds!`](crate::child_kinds) passes the table to a macro. Everything that is done for each kind is made from
-//! it: the lists in [`desired`](super::desired), the watches, the order of writing and pruning, the check of the
-//! chart's rules, and the tests of drift. A new kind is one line here. The crate then compiles only with its objects in
-//! `build`, and a test fails until the chart has its rule.
+//! [`child_kinds!`](crate::child_kinds) passes the table to a macro. The lists in [`desired`](super::desired), the order
+//! of pruning, the check of the chart's rules, and the tests of drift are made from it. A new kind is one line here. The
+//! crates then compile only with its objects in `build`, its watch and its writing, and a test fails until the chart has
+//! its rule.
 
 use kube_core::{ApiResource, Resource};
 
@@ -13,9 +13,7 @@ use kube_core::{ApiResource, Resource};
 /// [`desired`](crate::model::desired) and its [`Presence`]. The columns of a kind are:
 ///
 /// 1. its field in that struct, its type and, after `as`, the type of the items if that is another one;
-/// 2. the form in which the cache keeps it, a type in `operator/src/kubernetes/inventory/form.rs`;
-/// 3. its [`Deletion`];
-/// 4. the method that writes its objects, in `operator/src/reconcile/apply/pass.rs` or `data.rs`.
+/// 2. its [`Deletion`].
 #[macro_export]
 macro_rules! child_kinds {
     ($callback:ident $($arguments:tt)*) => {
@@ -24,51 +22,51 @@ macro_rules! child_kinds {
             Children: Always {
                 // The policies come before the pods that they protect.
                 /// Rules about connections between pods.
-                network_policies: ::k8s_openapi::api::networking::v1::NetworkPolicy, Written, Pruned, apply;
+                network_policies: ::k8s_openapi::api::networking::v1::NetworkPolicy, Pruned;
                 // Objects that pods refer to come before the pods.
                 /// ServiceAccounts of the pods.
-                service_accounts: ::k8s_openapi::api::core::v1::ServiceAccount, Written, Pruned, apply;
+                service_accounts: ::k8s_openapi::api::core::v1::ServiceAccount, Pruned;
                 /// Secrets that the operator generates.
-                secrets: ::k8s_openapi::api::core::v1::Secret as DesiredSecret, MetadataOfAll, Retained, apply_secrets;
+                secrets: ::k8s_openapi::api::core::v1::Secret as DesiredSecret, Retained;
                 /// Rendered configuration.
-                config_maps: ::k8s_openapi::api::core::v1::ConfigMap, Written, Pruned, apply;
+                config_maps: ::k8s_openapi::api::core::v1::ConfigMap, Pruned;
                 // A volume outlives its StatefulSet, so it is an object of its own. It never comes before its password.
                 /// Volumes.
-                claims: ::k8s_openapi::api::core::v1::PersistentVolumeClaim, Whole, Retained, apply_claims;
+                claims: ::k8s_openapi::api::core::v1::PersistentVolumeClaim, Retained;
                 // Names must resolve before a client looks them up.
                 /// Stable addresses of the components.
-                services: ::k8s_openapi::api::core::v1::Service, Whole, Pruned, apply;
+                services: ::k8s_openapi::api::core::v1::Service, Pruned;
                 // Stores come before their clients.
                 /// Stores.
-                stateful_sets: ::k8s_openapi::api::apps::v1::StatefulSet, Whole, Pruned, apply_workloads;
+                stateful_sets: ::k8s_openapi::api::apps::v1::StatefulSet, Pruned;
                 /// Stateless components.
-                deployments: ::k8s_openapi::api::apps::v1::Deployment, Whole, Pruned, apply_workloads;
+                deployments: ::k8s_openapi::api::apps::v1::Deployment, Pruned;
                 /// Work at times, which a pod does and ends.
-                cron_jobs: ::k8s_openapi::api::batch::v1::CronJob, Whole, Pruned, apply_workloads;
+                cron_jobs: ::k8s_openapi::api::batch::v1::CronJob, Pruned;
                 /// Autoscalers of stateless components.
-                autoscalers: ::k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler, WithOthers, Pruned, apply;
+                autoscalers: ::k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler, Pruned;
                 /// Limits on the pods that a node drain may evict at once.
-                disruption_budgets: ::k8s_openapi::api::policy::v1::PodDisruptionBudget, Written, Pruned, apply;
+                disruption_budgets: ::k8s_openapi::api::policy::v1::PodDisruptionBudget, Pruned;
                 // Public routes come last.
                 /// Public routes.
-                ingresses: ::k8s_openapi::api::networking::v1::Ingress, Whole, Pruned, apply;
+                ingresses: ::k8s_openapi::api::networking::v1::Ingress, Pruned;
             }
             /// Objects of the Gateway API, with the gateway provider `GatewayApi`. Requests depend on them, so their
             /// failure fails the stack. They are written after the children and deleted before them.
             GatewayObjects: Optional {
                 // A Gateway may use the certificate before its listener gets the route.
                 /// Permissions of a Gateway of another namespace to use a certificate of the stack's.
-                reference_grants: $crate::model::gateway_api::ReferenceGrant, Written, Pruned, apply_where_served;
+                reference_grants: $crate::model::gateway_api::ReferenceGrant, Pruned;
                 /// Public routes by a Gateway.
-                http_routes: $crate::model::gateway_api::HttpRoute, Whole, Pruned, apply_where_served;
+                http_routes: $crate::model::gateway_api::HttpRoute, Pruned;
             }
             /// Objects of the Prometheus operator. The stack does not depend on them, so they never delay it, and
             /// their failure does not fail it.
             MonitoringObjects: Optional {
                 /// Services whose metrics are scraped.
-                service_monitors: $crate::model::prometheus::ServiceMonitor, Written, Pruned, apply_where_served;
+                service_monitors: $crate::model::prometheus::ServiceMonitor, Pruned;
                 /// Alerting rules on these metrics.
-                prometheus_rules: $crate::model::prometheus::PrometheusRule, Written, Pruned, apply_where_served;
+                prometheus_rules: $crate::model::prometheus::PrometheusRule, Pruned;
             }
         }
     };
@@ -117,7 +115,7 @@ macro_rules! list {
     ($(
         $(#[$about:meta])*
         $group:ident: $presence:ident {
-            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
+            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $deletion:ident;)*
         }
     )*) => {
         /// Returns every kind, in the order of the table.

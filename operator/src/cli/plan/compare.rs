@@ -14,12 +14,7 @@ use kube::{
 };
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{
-        defaults::Defaults,
-        facts::Facts,
-        metadata::{StackIdentity, is_plan_only},
-        stack::HostConflict,
-    },
+    model::{defaults::Defaults, facts::Facts, metadata::StackIdentity, stack::HostConflict},
     plan::{
         self,
         diff::{self, LiveChildren},
@@ -192,7 +187,6 @@ async fn scope(
     if !matches!(timeout(LIST_LIMIT, inventory.ready()).await, Ok(Ok(()))) {
         return Err(PlanError::Watch(namespace.to_owned()));
     }
-    claim_hosts(&context);
     let scope = Scope {
         context: Arc::new(context),
         inventory,
@@ -200,16 +194,6 @@ async fn scope(
         stacks,
     };
     Ok((scope, watching))
-}
-
-/// Makes the decisions of a running operator about the hosts of all stacks. The routes of other namespaces are unknown.
-fn claim_hosts(context: &Context) {
-    let known = context.known_stacks();
-    let parsed = known.iter().filter_map(|known| known.0.as_ref().ok());
-    let parsed: Vec<&ShortenerStack> = parsed.collect();
-    for stack in parsed.iter().filter(|stack| !is_plan_only(stack)) {
-        context.hosts.claim(stack, &parsed);
-    }
 }
 
 /// Returns the stacks of the cluster, of which one may hold the host; those of the namespace if the user may

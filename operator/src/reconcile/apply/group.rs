@@ -1,4 +1,4 @@
-//! The groups of the table of child kinds, as steps of a pass.
+//! What is done for each kind in the groups of the table of child kinds, besides writing.
 
 use shortener_operator_core::{
     child_kinds,
@@ -9,13 +9,10 @@ use shortener_operator_core::{
     },
 };
 
-use super::{pass::Pass, prune::End};
+use super::prune::End;
 use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
 pub(super) trait Group {
-    /// Writes the objects, kind by kind in the order of the table.
-    async fn write(self, pass: &mut Pass<'_>);
-
     /// Returns true when one of the objects may have to be created.
     fn lacks_one(&self, scope: &Scope, identity: &StackIdentity) -> bool;
 
@@ -27,14 +24,10 @@ macro_rules! groups {
     ($(
         $(#[$about:meta])*
         $group:ident: $presence:ident {
-            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
+            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $deletion:ident;)*
         }
     )*) => {$(
         impl Group for $group {
-            async fn write(self, pass: &mut Pass<'_>) {
-                $(pass.$write(self.$field).await;)*
-            }
-
             fn lacks_one(&self, scope: &Scope, identity: &StackIdentity) -> bool {
                 let lacking = [$(
                     self.$field.iter().any(|item| is_lacking::<$kind>(scope, identity, item))

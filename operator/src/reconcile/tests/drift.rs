@@ -49,7 +49,7 @@ macro_rules! check_kinds {
     (($check:ident, $worlds:expr) $(
         $(#[$about:meta])*
         $group:ident: $presence:ident {
-            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
+            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $deletion:ident;)*
         }
     )*) => {{
         $($(

@@ -80,16 +80,6 @@ impl HostClaim {
         })
     }
 
-    /// Returns the claim that a stack has after a decision about its host: on the host of its spec, or on the one that it
-    /// keeps.
-    pub fn decided(stack: &ShortenerStack, conflict: Option<&HostConflict>) -> Option<Self> {
-        let mut claim = Self::of(stack)?;
-        if let Some(conflict) = conflict {
-            claim.place.host = conflict.kept.clone()?;
-        }
-        Some(claim)
-    }
-
     /// Returns the uid of the stack.
     pub fn owner(&self) -> &str {
         &self.owner
@@ -117,7 +107,7 @@ pub fn host_conflict(
         owner.is_some_and(is_earlier)
     };
     let mut rivals = claims.iter().filter(|claim| claim.rivals(&wanted));
-    // Two stacks hold a host only if two operators gave it to them at the same moment. Then the earlier one is right.
+    // Two stacks hold a host if both got it before a watch showed the routes of one. Then the earlier one is right.
     let mut holder = rivals.find(|claim| !holds || is_of_earlier(claim)).cloned();
     if holder.is_none() && !holds {
         let waiting = others().filter(|other| {
@@ -367,20 +357,6 @@ mod tests {
             found(&all[1], &all, &claims),
             held_by("links/old", Some("x"))
         );
-    }
-
-    #[test]
-    fn a_decision_claims_the_host_that_is_served() {
-        let stack = stack("a", "2026-01-01T00:00:00Z", "x");
-        let conflict = |kept: Option<&str>| HostConflict {
-            holder: "links/b".to_owned(),
-            host: "x".to_owned(),
-            kept: kept.map(str::to_owned),
-        };
-        let claim = |conflict: Option<HostConflict>| HostClaim::decided(&stack, conflict.as_ref());
-        assert_eq!(claim(None), Some(ingress("a", "x")));
-        assert_eq!(claim(Some(conflict(Some("y")))), Some(ingress("a", "y")));
-        assert_eq!(claim(Some(conflict(None))), None);
     }
 
     #[test]

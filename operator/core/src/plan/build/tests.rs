@@ -43,7 +43,7 @@ macro_rules! titles {
     ($(
         $(#[$about:meta])*
         $group:ident: $presence:ident {
-            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
+            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $deletion:ident;)*
         }
     )*) => {$(
         impl $group {
