@@ -52,7 +52,7 @@ fn dead_letters(command: Dlq) -> Result<(), Box<dyn Error>> {
 
 fn make_plan(arguments: PlanArguments) -> Result<PlanOutcome, Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
-    Ok(runtime()?.block_on(plan::run(arguments, &mut out))?)
+    runtime()?.block_on(plan::run(arguments, &mut out))
 }
 
 fn run_operator(settings: Settings) -> Result<(), Box<dyn Error>> {

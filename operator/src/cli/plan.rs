@@ -9,6 +9,7 @@ mod operator;
 mod text;
 
 use std::{
+    error::Error,
     io::{Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -16,14 +17,9 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use shortener_operator_core::{
-    api::ShortenerStack,
-    plan::{ValidateError, diff::Changes},
-};
+use shortener_operator_core::{api::ShortenerStack, plan::diff::Changes};
 
-use super::cluster::{ConnectError, Location};
-use crate::kubernetes::children::ReadError;
-use document::DocumentError;
+use super::cluster::Location;
 
 /// Explanation of the exit codes, below the help.
 const EXIT_CODES: &str = "Exit codes: 0 nothing changes; 1 an error, an object that is in the way, or a component that is held; 2 objects change; 3 objects change, and running pods restart or data is at risk.";
@@ -124,58 +120,13 @@ impl PlanReport {
     }
 }
 
-/// An error that leaves no plan to show.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanError {
-    /// The file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    /// The file does not contain one stack.
-    #[error(transparent)]
-    Document(#[from] DocumentError),
-    /// The file and the command line name two namespaces.
-    #[error("the file has namespace {file}, and --namespace is {flag}: leave one of them out")]
-    Namespaces {
-        /// Namespace in the file.
-        file: String,
-        /// Namespace of the command line.
-        flag: String,
-    },
-    /// There is no connection to the cluster.
-    #[error("{0}; without a cluster, use --offline")]
-    Connect(#[from] ConnectError),
-    /// The API server refused a read or did not answer.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The objects of the namespace could not be listed and watched.
-    #[error(
-        "cannot list and watch the objects in namespace {0} within 30 s: check that you may get, list and watch the kinds of a stack's objects, its pods and the metadata of Secrets"
-    )]
-    Watch(String),
-    /// The operator's settings cannot be used.
-    #[error("cannot use the settings of the operator: {0}")]
-    Settings(#[from] clap::Error),
-    /// The spec conflicts with other objects of the cluster.
-    #[error("the operator would refuse this spec: {0}")]
-    Validate(#[from] ValidateError),
-    /// Two metrics have the same name.
-    #[error("cannot register the metrics: {0}")]
-    Metrics(#[from] prometheus::Error),
-    /// The plan cannot be formatted.
-    #[error("cannot format the plan as JSON: {0}")]
-    Render(#[from] serde_json::Error),
-    /// The output cannot be written.
-    #[error("cannot write the output: {0}")]
-    Print(#[from] std::io::Error),
-}
+/// An error that leaves no plan to show, in words for people.
+pub type PlanError = Box<dyn Error>;
 
 /// Makes the plan and prints it.
 ///
 /// # Errors
-/// [`PlanError`]
+/// The file, the cluster or the output cannot be used, or the operator would refuse the spec.
 pub async fn run(arguments: PlanArguments, out: &mut impl Write) -> Result<PlanOutcome, PlanError> {
     let stack = document::parse(&read(&arguments.file)?)?;
     let flag = arguments.location.namespace.as_deref();
@@ -184,7 +135,9 @@ pub async fn run(arguments: PlanArguments, out: &mut impl Write) -> Result<PlanO
         let settings = operator::of_this_release()?;
         compare::with_nothing(stack, &settings.defaults())?
     } else {
-        let (client, namespace) = arguments.location.connect().await?;
+        let connected = arguments.location.connect().await;
+        let (client, namespace) =
+            connected.map_err(|error| format!("{error}; without a cluster, use --offline"))?;
         let stack = placed(stack, flag, &namespace)?;
         let searched = arguments.operator_namespace.as_deref();
         let (settings, note) = operator::settings(&client, searched).await?;
@@ -192,10 +145,11 @@ pub async fn run(arguments: PlanArguments, out: &mut impl Write) -> Result<PlanO
         report.notes.extend(note);
         report
     };
-    match arguments.output {
-        PlanFormat::Text => text::print(&report, out)?,
-        PlanFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
-    }
+    let printed = match arguments.output {
+        PlanFormat::Text => text::print(&report, out),
+        PlanFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?),
+    };
+    printed.map_err(|error| format!("cannot write the output: {error}"))?;
     Ok(report.outcome())
 }
 
@@ -209,10 +163,7 @@ fn read(path: &Path) -> Result<String, PlanError> {
     } else {
         std::fs::read_to_string(path)
     };
-    read.map_err(|source| PlanError::File {
-        path: path.to_owned(),
-        source,
-    })
+    read.map_err(|error| format!("cannot read {}: {error}", path.display()).into())
 }
 
 /// Sets the namespace of a stack whose file names none.
@@ -223,8 +174,10 @@ fn placed(
 ) -> Result<ShortenerStack, PlanError> {
     match (stack.metadata.namespace.clone(), flag) {
         (Some(file), Some(flag)) if file != flag => {
-            let flag = flag.to_owned();
-            return Err(PlanError::Namespaces { file, flag });
+            return Err(format!(
+                "the file has namespace {file}, and --namespace is {flag}: leave one of them out"
+            )
+            .into());
         }
         (Some(_), _) => {}
         (None, flag) => stack.metadata.namespace = Some(flag.unwrap_or(fallback).to_owned()),

@@ -14,7 +14,7 @@ use shortener_operator_core::model::defaults::Defaults;
 
 pub use images::DefaultImages;
 pub use registry::Registry;
-pub use values::{Labels, Namespaces, Peers, SettingsError, Share};
+pub use values::{Labels, Namespaces, Peers, Share};
 
 /// Label that Kubernetes sets on every namespace, with the namespace's name as its value.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";

@@ -16,14 +16,14 @@ use shortener_operator_core::{
     api::ShortenerStack,
     model::{defaults::Defaults, facts::Facts, metadata::StackIdentity, stack::HostConflict},
     plan::{
-        self,
+        self, ValidateError,
         diff::{self, LiveChildren},
     },
 };
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{HeldComponent, PlanError, PlanReport, document::DocumentError};
+use super::{HeldComponent, PlanError, PlanReport};
 use crate::{
     kubernetes::{
         children::{self, ReadError, present},
@@ -75,7 +75,9 @@ pub(super) async fn with_cluster(
         what: format!("the Secrets and volume claims of the stack in namespace {namespace}"),
         source,
     })?);
-    let wanted = plan::plan(&stack, facts.clone(), &defaults)?.desired;
+    let wanted = plan::plan(&stack, facts.clone(), &defaults)
+        .map_err(refusal)?
+        .desired;
     let live = children::read(&client, &identity, &diff::children(&wanted)?).await?;
     let mut report = report(&stack, facts, &defaults, &live)?;
     report.exists = exists;
@@ -83,7 +85,11 @@ pub(super) async fn with_cluster(
 }
 
 fn identity(stack: &ShortenerStack) -> Result<StackIdentity, PlanError> {
-    StackIdentity::of(stack).ok_or(PlanError::Document(DocumentError::Unnamed))
+    StackIdentity::of(stack).ok_or_else(|| "the ShortenerStack has no name".into())
+}
+
+fn refusal(error: ValidateError) -> String {
+    format!("the operator would refuse this spec: {error}")
 }
 
 /// Gives a stack from a file what the API server has set on the live one, or would set on a new one. Annotations of the
@@ -123,7 +129,7 @@ fn report(
             "stack {holder} already serves {host} and keeps it: choose another gateway.host"
         ));
     }
-    let planned = plan::plan(stack, facts, defaults)?;
+    let planned = plan::plan(stack, facts, defaults).map_err(refusal)?;
     let waiting = planned.stack.pending.iter();
     let waiting: Vec<&str> = waiting.map(|change| change.workload.as_str()).collect();
     if !waiting.is_empty() {
@@ -185,7 +191,12 @@ async fn scope(
     let watching = tokio::spawn(changes.for_each(|_| future::ready(())));
     let watching = AbortOnDropHandle::new(watching);
     if !matches!(timeout(LIST_LIMIT, inventory.ready()).await, Ok(Ok(()))) {
-        return Err(PlanError::Watch(namespace.to_owned()));
+        return Err(format!(
+            "cannot list and watch the objects in namespace {namespace} within {} s: check that you may get, list and watch \
+             the kinds of a stack's objects, its pods and the metadata of Secrets",
+            LIST_LIMIT.as_secs()
+        )
+        .into());
     }
     let scope = Scope {
         context: Arc::new(context),

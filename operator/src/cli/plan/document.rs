@@ -5,64 +5,44 @@ use serde::Deserialize;
 use serde_json::Value;
 use shortener_operator_core::{api::ShortenerStack, definition};
 
-/// An error of a file that does not contain one stack.
-#[derive(Debug, thiserror::Error)]
-pub enum DocumentError {
-    /// The text is neither YAML nor JSON.
-    #[error("the file is neither YAML nor JSON: {0}")]
-    Unreadable(#[from] serde_yaml::Error),
-    /// There is no document, or more than one.
-    #[error("the file has {0} documents: plan takes exactly one ShortenerStack")]
-    Count(usize),
-    /// The document is another object.
-    #[error("the file has a {kind} ({version}): plan takes a ShortenerStack ({wanted})")]
-    OtherKind {
-        /// Kind in the file.
-        kind: String,
-        /// API version in the file.
-        version: String,
-        /// API version of a stack.
-        wanted: String,
-    },
-    /// The spec has fields that do not exist.
-    #[error("{} is not a field of a ShortenerStack: correct or remove it", .0.join(", "))]
-    Unknown(Vec<String>),
-    /// The stack has no name.
-    #[error("the ShortenerStack has no metadata.name: set it")]
-    Unnamed,
-    /// The document does not parse as a stack.
-    #[error("the ShortenerStack cannot be parsed: {0}")]
-    Invalid(#[from] serde_json::Error),
-}
+use super::PlanError;
 
 /// Parses the stack. Fields that do not exist are refused, because a misspelt one would change nothing.
-pub(super) fn parse(text: &str) -> Result<ShortenerStack, DocumentError> {
+pub(super) fn parse(text: &str) -> Result<ShortenerStack, PlanError> {
     let documents = serde_yaml::Deserializer::from_str(text).map(Value::deserialize);
-    let mut documents = documents.collect::<Result<Vec<Value>, _>>()?;
+    let documents = documents.collect::<Result<Vec<Value>, _>>();
+    let mut documents =
+        documents.map_err(|error| format!("the file is neither YAML nor JSON: {error}"))?;
     documents.retain(|document| !document.is_null());
     let count = documents.len();
     let Some(document) = documents.pop().filter(|_| count == 1) else {
-        return Err(DocumentError::Count(count));
+        return Err(format!(
+            "the file has {count} documents: plan takes exactly one ShortenerStack"
+        )
+        .into());
     };
     let wanted = ShortenerStack::api_version(&());
     let text = |field: &str| document[field].as_str().unwrap_or("none").to_owned();
     let (kind, version) = (text("kind"), text("apiVersion"));
     if kind != ShortenerStack::kind(&()) || version != wanted {
-        let wanted = wanted.into_owned();
-        return Err(DocumentError::OtherKind {
-            kind,
-            version,
-            wanted,
-        });
+        return Err(format!(
+            "the file has a {kind} ({version}): plan takes a ShortenerStack ({wanted})"
+        )
+        .into());
     }
     let unknown = definition::unknown_fields(&document["spec"])?;
     if !unknown.is_empty() {
-        return Err(DocumentError::Unknown(unknown));
+        return Err(format!(
+            "{} is not a field of a ShortenerStack: correct or remove it",
+            unknown.join(", ")
+        )
+        .into());
     }
-    let stack: ShortenerStack = serde_json::from_value(document)?;
+    let stack: ShortenerStack = serde_json::from_value(document)
+        .map_err(|error| format!("the ShortenerStack cannot be parsed: {error}"))?;
     match stack.metadata.name {
         Some(_) => Ok(stack),
-        None => Err(DocumentError::Unnamed),
+        None => Err("the ShortenerStack has no metadata.name: set it".into()),
     }
 }
 

@@ -42,8 +42,9 @@ pub(super) async fn settings(
 }
 
 /// Returns the settings of an operator of this release without flags.
-pub(super) fn of_this_release() -> Result<Settings, clap::Error> {
-    parse(Vec::new(), UNKNOWN)
+pub(super) fn of_this_release() -> Result<Settings, PlanError> {
+    let settings = parse(Vec::new(), UNKNOWN);
+    settings.map_err(|error| format!("cannot use the settings of the operator: {error}").into())
 }
 
 /// Returns the settings of an operator with these arguments.

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{DefaultImages, SettingsError};
+use super::DefaultImages;
 
 /// Registry of images whose name contains no registry.
 const DOCKER_HUB: &str = "docker.io";
@@ -12,7 +12,7 @@ const DOCKER_HUB: &str = "docker.io";
 pub struct Registry(String);
 
 impl FromStr for Registry {
-    type Err = SettingsError;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte);
@@ -23,7 +23,10 @@ impl FromStr for Registry {
         if sound && host.is_some() {
             Ok(Self(text.to_owned()))
         } else {
-            Err(SettingsError::Registry(text.to_owned()))
+            Err(format!(
+                "`{text}` is not a registry: write host[:port][/path] with a dot or a port in the host, without https:// and \
+                 without '/' at the end"
+            ))
         }
     }
 }
@@ -102,7 +105,7 @@ mod tests {
             "r .example",
             "",
         ] {
-            let error = text.parse::<Registry>().unwrap_err().to_string();
+            let error = text.parse::<Registry>().unwrap_err();
             assert!(error.contains("host[:port][/path]"), "{error}");
         }
     }

@@ -4,45 +4,19 @@ use std::{collections::BTreeMap, str::FromStr};
 
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 
-/// An error in the value of a setting.
-#[derive(Debug, thiserror::Error)]
-pub enum SettingsError {
-    /// The value is not a JSON list of NetworkPolicyPeer.
-    #[error("is not a JSON list of NetworkPolicyPeer: {0}")]
-    Peers(#[from] serde_json::Error),
-    /// An item is not a label.
-    #[error("`{0}` is not a label: write key=value, separated by commas")]
-    Label(String),
-    /// The list of labels is empty, which would select every pod of the namespace.
-    #[error("is empty: name at least one label of the operator's pods")]
-    NoLabels,
-    /// An item is not the name of a namespace.
-    #[error("`{0}` is not the name of a namespace: write lower case letters, digits and '-'")]
-    Namespace(String),
-    /// The value is not a class of stacks.
-    #[error("`{0}` is not a class: write at most 63 lower case letters, digits and '-'")]
-    Class(String),
-    /// The value is not a registry.
-    #[error(
-        "`{0}` is not a registry: write host[:port][/path] with a dot or a port in the host, without https:// and without '/' at the end"
-    )]
-    Registry(String),
-    /// The value is not a share.
-    #[error("`{0}` is not a share: write a number from 0 (none) to 1 (all)")]
-    Share(String),
-}
-
 /// Namespaces, sorted and without duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces(pub Vec<String>);
 
 impl FromStr for Namespaces {
-    type Err = SettingsError;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut names: Vec<String> = items(text).map(str::to_owned).collect();
         if let Some(wrong) = names.iter().find(|name| !is_label(name)) {
-            return Err(SettingsError::Namespace(wrong.clone()));
+            return Err(format!(
+                "`{wrong}` is not the name of a namespace: write lower case letters, digits and '-'"
+            ));
         }
         names.sort();
         names.dedup();
@@ -55,20 +29,23 @@ impl FromStr for Namespaces {
 pub struct Labels(pub BTreeMap<String, String>);
 
 impl FromStr for Labels {
-    type Err = SettingsError;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let label = |item: &str| match item.split_once('=') {
             Some((key, value)) if !key.trim().is_empty() => {
                 Ok((key.trim().to_owned(), value.trim().to_owned()))
             }
-            _ => Err(SettingsError::Label(item.to_owned())),
+            _ => Err(format!(
+                "`{item}` is not a label: write key=value, separated by commas"
+            )),
         };
         let labels = items(text)
             .map(label)
             .collect::<Result<BTreeMap<_, _>, _>>()?;
         if labels.is_empty() {
-            Err(SettingsError::NoLabels)
+            // No label would select every pod of the namespace.
+            Err("is empty: name at least one label of the operator's pods".to_owned())
         } else {
             Ok(Self(labels))
         }
@@ -80,10 +57,13 @@ impl FromStr for Labels {
 pub struct Peers(pub Vec<NetworkPolicyPeer>);
 
 impl FromStr for Peers {
-    type Err = SettingsError;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(serde_json::from_str(text)?))
+        let peers = serde_json::from_str(text);
+        peers
+            .map(Self)
+            .map_err(|error| format!("is not a JSON list of NetworkPolicyPeer: {error}"))
     }
 }
 
@@ -91,11 +71,13 @@ impl FromStr for Peers {
 ///
 /// # Errors
 /// The text is no class that a stack can have.
-pub fn class(text: &str) -> Result<String, SettingsError> {
+pub fn class(text: &str) -> Result<String, String> {
     if is_label(text) {
         Ok(text.to_owned())
     } else {
-        Err(SettingsError::Class(text.to_owned()))
+        Err(format!(
+            "`{text}` is not a class: write at most 63 lower case letters, digits and '-'"
+        ))
     }
 }
 
@@ -110,14 +92,14 @@ fn is_label(text: &str) -> bool {
 pub struct Share(pub f64);
 
 impl FromStr for Share {
-    type Err = SettingsError;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let share = text.trim().parse::<f64>().ok();
         let share = share.filter(|share| (0.0..=1.0).contains(share));
-        share
-            .map(Self)
-            .ok_or_else(|| SettingsError::Share(text.to_owned()))
+        share.map(Self).ok_or_else(|| {
+            format!("`{text}` is not a share: write a number from 0 (none) to 1 (all)")
+        })
     }
 }
 
