@@ -152,8 +152,8 @@ fn children(stack: &ValidatedStack) -> Children {
             .filter_map(|(store, managed)| common::claim(stack, store.component, managed))
             .collect(),
         services: services(stack),
-        stateful_sets: stores::all()
-            .filter_map(|store| (store.stateful_set)(stack))
+        stateful_sets: managed()
+            .map(|(store, managed)| common::stateful_set(stack, store, managed))
             .collect(),
         deployments: all([
             // Before the components that send to it.

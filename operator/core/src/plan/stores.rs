@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     ByteString,
-    api::{apps::v1::StatefulSet, core::v1::EnvVar},
+    api::core::v1::{EnvVar, PodSpec},
 };
 
 use super::verdict::{Verdict, View};
@@ -71,7 +71,10 @@ pub(super) struct Definition {
     pub(super) rendered_secret: fn(&ValidatedStack) -> Option<BTreeMap<String, ByteString>>,
     /// Returns the files of its configuration.
     pub(super) files: fn(&ValidatedStack) -> Option<BTreeMap<String, String>>,
-    pub(super) stateful_set: fn(&ValidatedStack) -> Option<StatefulSet>,
+    /// Returns what its pod read at its start beside the credentials, as a text that changes with it.
+    pub(super) configuration: fn(&ValidatedStack) -> Option<String>,
+    /// Returns its pod.
+    pub(super) pod: fn(&ValidatedStack, &ManagedStore) -> PodSpec,
     /// Its condition; `None` if the condition of another component includes it.
     pub(super) condition: Option<StoreCondition>,
 }
@@ -137,6 +140,17 @@ pub fn keys(store: Component) -> &'static [&'static str] {
 /// Returns the parts of the connection settings that a store's clients accept from the Secret of an external one.
 pub fn parts(store: Component) -> &'static [Part] {
     of(store).map(|store| store.parts).unwrap_or_default()
+}
+
+/// Returns the StatefulSet of a store; `None` if the operator does not run it.
+#[cfg(test)]
+pub(super) fn stateful_set(
+    component: Component,
+    stack: &ValidatedStack,
+) -> Option<k8s_openapi::api::apps::v1::StatefulSet> {
+    let mut managed = managed(stack).into_iter();
+    let (store, server) = managed.find(|(store, _)| store.component == component)?;
+    Some(common::stateful_set(stack, store, server))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod config_map;
 mod env;
 mod resolve;
-mod stateful_set;
+mod server;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
@@ -40,7 +40,8 @@ pub(in crate::plan) const STORE: Definition = Definition {
     env: env::env,
     rendered_secret: |_| None,
     files: config_map::files,
-    stateful_set: stateful_set::stateful_set,
+    configuration: server::configuration,
+    pod: server::pod_spec,
     condition: Some(StoreCondition {
         type_: "CacheReady",
         verdict: |view| {

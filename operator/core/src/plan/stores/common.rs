@@ -14,4 +14,5 @@ pub(super) use condition::verdict;
 pub(in crate::plan) use resolve::{Surroundings, credential};
 pub(super) use resolve::{Wanted, volume};
 pub(in crate::plan) use service::service;
-pub(super) use stateful_set::{container_ports, data_volume, security_context, stateful_set};
+pub(in crate::plan) use stateful_set::stateful_set;
+pub(super) use stateful_set::{container_ports, data_volume, security_context};

@@ -2,7 +2,7 @@
 
 mod env;
 mod resolve;
-mod stateful_set;
+mod server;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
@@ -48,7 +48,8 @@ pub(in crate::plan) const STORE: Definition = Definition {
     env: env::env,
     rendered_secret: |_| None,
     files: |_| None,
-    stateful_set: stateful_set::stateful_set,
+    configuration: |_| None,
+    pod: server::pod_spec,
     condition: Some(StoreCondition {
         type_: DATABASE_READY,
         verdict: |view| {

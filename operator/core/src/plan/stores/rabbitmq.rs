@@ -5,7 +5,7 @@ mod config_map;
 mod definitions;
 mod env;
 mod resolve;
-mod stateful_set;
+mod server;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
@@ -48,7 +48,8 @@ pub(in crate::plan) const STORE: Definition = Definition {
     env: env::env,
     rendered_secret: definitions::secret_data,
     files: config_map::files,
-    stateful_set: stateful_set::stateful_set,
+    configuration: server::configuration,
+    pod: server::pod_spec,
     condition: Some(StoreCondition {
         type_: "QueueReady",
         verdict: condition::ready,

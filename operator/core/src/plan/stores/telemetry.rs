@@ -3,7 +3,7 @@
 
 mod config_map;
 mod resolve;
-mod stateful_set;
+mod server;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
@@ -41,7 +41,8 @@ pub(in crate::plan) const STORE: Definition = Definition {
         stack.own_backend()?.managed()?;
         Some(config_map::files(stack))
     },
-    stateful_set: stateful_set::stateful_set,
+    configuration: |stack| Some(server::configuration(stack)),
+    pod: server::pod_spec,
     // `TelemetryReady` includes it.
     condition: None,
 };

@@ -1,15 +1,12 @@
 //! The server of the managed cache.
 
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{Container, PodSpec, Probe},
-};
+use k8s_openapi::api::core::v1::{Container, PodSpec, Probe};
 
 use super::{PORT, STORE, config_map::render};
 use crate::{
     model::{
         metadata::{Component, component_name},
-        stack::{Pod, ValidatedStack},
+        stack::{ManagedStore, Pod, ValidatedStack},
     },
     plan::{
         objects::{pod, volume},
@@ -20,25 +17,15 @@ use crate::{
 /// The user in the public image.
 const USER: i64 = 999;
 
-/// Returns the StatefulSet `<stack>-cache`, or `None` if the operator does not run a cache.
-pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
-    let cache = stack.cache.as_ref()?;
-    let server = cache.store.managed()?;
-    let checksum = format!("{}.{}", server.checksum, pod::digest(&render(cache)));
-    let pod_spec = pod_spec(stack, &server.pod);
-    Some(common::stateful_set(
-        stack,
-        Component::Cache,
-        server,
-        checksum,
-        pod_spec,
-    ))
+/// Returns the digest of the configuration.
+pub(super) fn configuration(stack: &ValidatedStack) -> Option<String> {
+    Some(pod::digest(&render(stack.cache.as_ref()?)))
 }
 
-fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
+pub(super) fn pod_spec(stack: &ValidatedStack, store: &ManagedStore) -> PodSpec {
     let name = component_name(&stack.identity.name, Component::Cache);
     PodSpec {
-        containers: vec![server(settings)],
+        containers: vec![server(&store.pod)],
         security_context: Some(pod::security_context(USER)),
         // The server saves no data, so it terminates at once on SIGTERM.
         termination_grace_period_seconds: Some(10),
@@ -81,6 +68,7 @@ mod tests {
     use super::*;
     use crate::{
         model::metadata::CONFIG_CHECKSUM,
+        plan::stores::stateful_set,
         testing::{golden, stack::minimal_stack},
     };
 
@@ -88,20 +76,27 @@ mod tests {
     fn the_server_of_a_cache() {
         golden(
             "stateful-set-cache",
-            &stateful_set(&minimal_stack().caching()).unwrap(),
+            &stateful_set(Component::Cache, &minimal_stack().caching()).unwrap(),
         );
     }
 
     #[test]
     fn only_a_managed_cache_has_a_server() {
-        assert_eq!(stateful_set(&minimal_stack()), None);
-        assert_eq!(stateful_set(&minimal_stack().external_cache()), None);
+        assert_eq!(stateful_set(Component::Cache, &minimal_stack()), None);
+        assert_eq!(
+            stateful_set(Component::Cache, &minimal_stack().external_cache()),
+            None
+        );
     }
 
     #[test]
     fn another_password_or_another_size_restarts_the_server() {
         let checksum = |stack: &ValidatedStack| {
-            let template = stateful_set(stack).unwrap().spec.unwrap().template;
+            let template = stateful_set(Component::Cache, stack)
+                .unwrap()
+                .spec
+                .unwrap()
+                .template;
             template.metadata.unwrap().annotations.unwrap()[CONFIG_CHECKSUM].clone()
         };
         let before = minimal_stack().caching();

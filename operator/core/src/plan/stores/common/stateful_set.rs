@@ -4,9 +4,7 @@ use k8s_openapi::api::{
     apps::v1::{
         RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy,
     },
-    core::v1::{
-        ContainerPort, PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, Volume,
-    },
+    core::v1::{ContainerPort, PersistentVolumeClaimVolumeSource, PodSecurityContext, Volume},
 };
 
 use crate::{
@@ -17,15 +15,18 @@ use crate::{
     plan::{objects::pod, stores::Definition},
 };
 
-/// Returns the StatefulSet `<stack>-<component>` for a pod. A change of `checksum` restarts the pod.
-pub(in crate::plan::stores) fn stateful_set(
+/// Returns the StatefulSet `<stack>-<component>`. A change of the credentials or of the configuration restarts the pod.
+pub(in crate::plan) fn stateful_set(
     stack: &ValidatedStack,
-    component: Component,
+    definition: &Definition,
     store: &ManagedStore,
-    checksum: String,
-    pod_spec: PodSpec,
 ) -> StatefulSet {
-    let identity = &stack.identity;
+    let (identity, component) = (&stack.identity, definition.component);
+    let checksum = match (definition.configuration)(stack) {
+        Some(configuration) => format!("{}.{configuration}", store.checksum),
+        None => store.checksum.clone(),
+    };
+    let pod_spec = (definition.pod)(stack, store);
     let name = component_name(&identity.name, component);
     StatefulSet {
         metadata: identity.child(&name, component),

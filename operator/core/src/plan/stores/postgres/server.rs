@@ -1,11 +1,8 @@
 //! The server of the managed database.
 
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{
-        Container, EmptyDirVolumeSource, EnvVar, ExecAction, Lifecycle, LifecycleHandler, PodSpec,
-        Probe, Volume,
-    },
+use k8s_openapi::api::core::v1::{
+    Container, EmptyDirVolumeSource, EnvVar, ExecAction, Lifecycle, LifecycleHandler, PodSpec,
+    Probe, Volume,
 };
 
 use super::{DATABASE, STORE};
@@ -13,7 +10,7 @@ use crate::{
     model::{
         credentials,
         metadata::{Component, component_name},
-        stack::{Pod, ValidatedStack},
+        stack::{ManagedStore, Pod, ValidatedStack},
     },
     plan::{
         objects::{pod, volume},
@@ -39,24 +36,10 @@ const SETTINGS: [&str; 8] = [
     "tcp_keepalives_count=3",
 ];
 
-/// Returns the StatefulSet `<stack>-postgres`, or `None` if the database is external.
-pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
-    let database = stack.database.as_ref()?.managed()?;
-    let checksum = database.checksum.clone();
-    let pod_spec = pod_spec(stack, &database.pod);
-    Some(common::stateful_set(
-        stack,
-        Component::Postgres,
-        database,
-        checksum,
-        pod_spec,
-    ))
-}
-
-fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
+pub(super) fn pod_spec(stack: &ValidatedStack, store: &ManagedStore) -> PodSpec {
     let secret = component_name(&stack.identity.name, Component::Postgres);
     PodSpec {
-        containers: vec![server(settings, &secret)],
+        containers: vec![server(&store.pod, &secret)],
         security_context: Some(common::security_context(USER)),
         // The image's stop signal ends sessions at once. The checkpoint takes the rest of the time.
         termination_grace_period_seconds: Some(60),
@@ -139,13 +122,16 @@ fn shared_memory() -> Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::{
+        plan::stores::stateful_set,
+        testing::{golden, stack::minimal_stack},
+    };
 
     #[test]
     fn the_server_of_a_minimal_stack() {
         golden(
             "stateful-set-postgres",
-            &stateful_set(&minimal_stack()).unwrap(),
+            &stateful_set(Component::Postgres, &minimal_stack()).unwrap(),
         );
     }
 }

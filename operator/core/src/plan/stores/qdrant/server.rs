@@ -1,16 +1,13 @@
 //! The server of the managed vector store.
 
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{Container, EnvVar, PodSpec},
-};
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
 
 use super::{HTTP_PORT_NAME, STORE};
 use crate::{
     model::{
         credentials,
         metadata::{Component, component_name},
-        stack::{Pod, ValidatedStack},
+        stack::{ManagedStore, Pod, ValidatedStack},
     },
     plan::{
         objects::{pod, volume},
@@ -21,24 +18,10 @@ use crate::{
 /// The user in the unprivileged variant of the public image. The image itself sets none.
 const USER: i64 = 1000;
 
-/// Returns the StatefulSet `<stack>-qdrant`, or `None` if the operator does not run a vector store.
-pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
-    let server = stack.vector.as_ref()?.store.managed()?;
-    let checksum = server.checksum.clone();
-    let pod_spec = pod_spec(stack, &server.pod);
-    Some(common::stateful_set(
-        stack,
-        Component::Qdrant,
-        server,
-        checksum,
-        pod_spec,
-    ))
-}
-
-fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
+pub(super) fn pod_spec(stack: &ValidatedStack, store: &ManagedStore) -> PodSpec {
     let secret = component_name(&stack.identity.name, Component::Qdrant);
     PodSpec {
-        containers: vec![server(settings, &secret)],
+        containers: vec![server(&store.pod, &secret)],
         security_context: Some(common::security_context(USER)),
         // The shutdown writes data to disk that the write-ahead log already holds.
         termination_grace_period_seconds: Some(30),
@@ -86,19 +69,25 @@ fn env(secret: &str) -> Vec<EnvVar> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::{
+        plan::stores::stateful_set,
+        testing::{golden, stack::minimal_stack},
+    };
 
     #[test]
     fn the_server_of_a_vector_store() {
         golden(
             "stateful-set-qdrant",
-            &stateful_set(&minimal_stack().vector()).unwrap(),
+            &stateful_set(Component::Qdrant, &minimal_stack().vector()).unwrap(),
         );
     }
 
     #[test]
     fn only_a_managed_vector_store_has_a_server() {
-        assert_eq!(stateful_set(&minimal_stack()), None);
-        assert_eq!(stateful_set(&minimal_stack().external_vector()), None);
+        assert_eq!(stateful_set(Component::Qdrant, &minimal_stack()), None);
+        assert_eq!(
+            stateful_set(Component::Qdrant, &minimal_stack().external_vector()),
+            None
+        );
     }
 }

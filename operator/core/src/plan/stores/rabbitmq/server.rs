@@ -1,9 +1,6 @@
 //! The server of the managed broker.
 
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{Container, EnvVar, PodSpec, Probe},
-};
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec, Probe};
 
 use super::{
     PORT_NAME, STORE,
@@ -13,7 +10,7 @@ use crate::{
     model::{
         credentials::DEFINITIONS_KEY,
         metadata::{Component, component_name},
-        stack::{Pod, ValidatedStack},
+        stack::{ManagedStore, Pod, ValidatedStack},
     },
     plan::{
         objects::{pod, volume},
@@ -34,28 +31,19 @@ const SCRATCH_PATH: &str = "/run/rabbitmq";
 const ERLANG_ARGUMENTS: &str =
     "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}";
 
-/// Returns the StatefulSet `<stack>-rabbitmq`, or `None` if the operator does not run a broker. The definitions are
-/// not part of its checksum: a new password changes the checksum of its user, and new limits reach the running server.
-pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
+/// Returns the checksum of the operator's user and the digest of the configuration. The definitions are not part of it: a
+/// new password changes the checksum of its user, and new limits reach the running server.
+pub(super) fn configuration(stack: &ValidatedStack) -> Option<String> {
     let queue = stack.queue.as_ref()?;
-    let server = queue.store.managed()?;
     let config = format!("{}{PLUGINS_TEXT}", render(queue));
     let operator = &queue.operator.as_ref()?.checksum;
-    let checksum = format!("{}.{operator}.{}", server.checksum, pod::digest(&config));
-    let pod_spec = pod_spec(stack, &server.pod);
-    Some(common::stateful_set(
-        stack,
-        Component::Rabbitmq,
-        server,
-        checksum,
-        pod_spec,
-    ))
+    Some(format!("{operator}.{}", pod::digest(&config)))
 }
 
-fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
+pub(super) fn pod_spec(stack: &ValidatedStack, store: &ManagedStore) -> PodSpec {
     let name = component_name(&stack.identity.name, Component::Rabbitmq);
     PodSpec {
-        containers: vec![server(settings)],
+        containers: vec![server(&store.pod)],
         security_context: Some(common::security_context(USER)),
         // On SIGTERM, the server closes connections and writes its data to disk before it terminates.
         termination_grace_period_seconds: Some(60),
@@ -129,25 +117,33 @@ mod tests {
     use super::*;
     use crate::{
         model::metadata::CONFIG_CHECKSUM,
+        plan::stores::stateful_set,
         testing::{golden, stack::minimal_stack},
     };
 
     #[test]
     fn the_server_of_a_queue() {
-        let set = stateful_set(&minimal_stack().queue()).unwrap();
+        let set = stateful_set(Component::Rabbitmq, &minimal_stack().queue()).unwrap();
         golden("stateful-set-rabbitmq", &set);
     }
 
     #[test]
     fn only_a_managed_broker_has_a_server() {
-        assert_eq!(stateful_set(&minimal_stack()), None);
-        assert_eq!(stateful_set(&minimal_stack().external_queue()), None);
+        assert_eq!(stateful_set(Component::Rabbitmq, &minimal_stack()), None);
+        assert_eq!(
+            stateful_set(Component::Rabbitmq, &minimal_stack().external_queue()),
+            None
+        );
     }
 
     #[test]
     fn another_limit_reaches_a_running_server_and_another_password_a_restarted_one() {
         let checksum = |stack: &ValidatedStack| {
-            let template = stateful_set(stack).unwrap().spec.unwrap().template;
+            let template = stateful_set(Component::Rabbitmq, stack)
+                .unwrap()
+                .spec
+                .unwrap()
+                .template;
             template.metadata.unwrap().annotations.unwrap()[CONFIG_CHECKSUM].clone()
         };
         let before = minimal_stack().queue();

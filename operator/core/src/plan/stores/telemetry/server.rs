@@ -1,10 +1,7 @@
 //! The pod of the managed backend. The public image writes to the volume, or to directories that are deleted with the
 //! pod.
 
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{Container, EnvVar, PodSpec, VolumeMount},
-};
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec, VolumeMount};
 
 use super::{
     GRAFANA_PORT_NAME, OTLP_PORT_NAME, STORE,
@@ -33,25 +30,14 @@ const PROVISIONING: &str = "/otel-lgtm/grafana/conf/provisioning";
 /// Arguments that bound the age of Loki's logs, which have no limit by default. Tempo has its own limit by age.
 const LOKI_ARGUMENTS: &str = "-compactor.retention-enabled=true -compactor.delete-request-store=filesystem -store.retention=168h";
 
-/// Returns the StatefulSet `<stack>-telemetry`, or `None` if the operator does not run a backend.
-pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
-    let server = stack.own_backend()?.managed()?;
-    let config: Vec<String> = files(stack)
-        .into_values()
-        .chain([monitoring::dashboard(stack)])
-        .collect();
-    let checksum = format!("{}.{}", server.checksum, pod::digest(&config.concat()));
-    let pod_spec = pod_spec(stack, server);
-    Some(common::stateful_set(
-        stack,
-        Component::Telemetry,
-        server,
-        checksum,
-        pod_spec,
-    ))
+/// Returns the digest of the configuration and of the dashboard.
+pub(super) fn configuration(stack: &ValidatedStack) -> String {
+    let files = files(stack).into_values();
+    let config: Vec<String> = files.chain([monitoring::dashboard(stack)]).collect();
+    pod::digest(&config.concat())
 }
 
-fn pod_spec(stack: &ValidatedStack, server: &ManagedStore) -> PodSpec {
+pub(super) fn pod_spec(stack: &ValidatedStack, server: &ManagedStore) -> PodSpec {
     let name = component_name(&stack.identity.name, Component::Telemetry);
     let dashboards = monitoring::config_map_name(&stack.identity.name);
     PodSpec {
@@ -171,19 +157,23 @@ mod tests {
             metadata::CONFIG_CHECKSUM,
             stack::{Backend, Collector, Store},
         },
+        plan::stores::stateful_set,
         testing::{golden, stack::minimal_stack},
     };
 
     #[test]
     fn the_server_of_a_backend() {
-        let set = stateful_set(&minimal_stack().telemetry()).unwrap();
+        let set = stateful_set(Component::Telemetry, &minimal_stack().telemetry()).unwrap();
         golden("stateful-set-telemetry", &set);
     }
 
     #[test]
     fn only_a_managed_backend_has_a_server() {
-        assert_eq!(stateful_set(&minimal_stack()), None);
-        assert_eq!(stateful_set(&minimal_stack().observability()), None);
+        assert_eq!(stateful_set(Component::Telemetry, &minimal_stack()), None);
+        assert_eq!(
+            stateful_set(Component::Telemetry, &minimal_stack().observability()),
+            None
+        );
     }
 
     #[test]
@@ -209,7 +199,11 @@ mod tests {
     #[test]
     fn another_password_restarts_the_server() {
         let checksum = |stack: &ValidatedStack| {
-            let template = stateful_set(stack).unwrap().spec.unwrap().template;
+            let template = stateful_set(Component::Telemetry, stack)
+                .unwrap()
+                .spec
+                .unwrap()
+                .template;
             template.metadata.unwrap().annotations.unwrap()[CONFIG_CHECKSUM].clone()
         };
         let before = minimal_stack().telemetry();
