@@ -11,6 +11,9 @@ CREATE TABLE jobs (
     state text NOT NULL CHECK (state IN ('running', 'done', 'failed')),
     -- Deliveries that were begun.
     attempts integer NOT NULL DEFAULT 1 CHECK (attempts > 0),
+    -- When the first attempt began.
+    created_at timestamptz NOT NULL DEFAULT now(),
+    -- When the last one did.
     started_at timestamptz NOT NULL DEFAULT now(),
     finished_at timestamptz,
     -- Why the last attempt failed.

@@ -21,15 +21,3 @@ CREATE TABLE documents (
 
 -- Finds what the store has not got.
 CREATE INDEX documents_by_due ON documents (due_at) WHERE due_at IS NOT NULL;
-
--- How far each run of reindex is, so that a worker continues where another one stopped.
-CREATE TABLE reindex_runs (
-    message_id uuid PRIMARY KEY,
-    collection text NOT NULL,
-    phase text NOT NULL,
-    -- The last document that was written.
-    after_id bigint NOT NULL,
-    -- The page of the store that comes next.
-    page text,
-    updated_at timestamptz NOT NULL DEFAULT now()
-);

@@ -14,7 +14,7 @@ struct Removal {
     takes_days: bool,
 }
 
-const REMOVALS: [Removal; 6] = [
+const REMOVALS: [Removal; 5] = [
     Removal {
         summary: "UPDATE links",
         statement: "UPDATE links SET url = NULL WHERE code IN (SELECT code FROM links \
@@ -47,13 +47,6 @@ const REMOVALS: [Removal; 6] = [
         statement: "DELETE FROM jobs WHERE message_id IN (SELECT message_id FROM jobs \
             WHERE finished_at < now() - $1 * interval '1 day' ORDER BY finished_at LIMIT 1000 FOR UPDATE SKIP LOCKED)",
         takes_days: true,
-    },
-    // A run that goes on is much younger, because it writes its position after each batch.
-    Removal {
-        summary: "DELETE reindex_runs",
-        statement: "DELETE FROM reindex_runs WHERE message_id IN (SELECT message_id FROM reindex_runs \
-            WHERE updated_at < now() - interval '1 day' LIMIT 1000 FOR UPDATE SKIP LOCKED)",
-        takes_days: false,
     },
 ];
 

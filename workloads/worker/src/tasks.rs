@@ -14,7 +14,7 @@ use shortener_common::{
     backends::StoreState,
     backoff::Backoff,
     database::{Database, StoreError},
-    documents::{Documents, IndexError, Report},
+    documents::{Documents, IndexError},
     queue::job::Job,
     vector::{VectorError, VectorStore},
 };
@@ -115,26 +115,10 @@ impl Vector {
         }
     }
 
-    /// Creates the collection if it does not exist. A job that creates it also fills it, and then gets the report.
-    async fn prepare(&self, job: &Job, limit: Duration) -> Result<Option<Report>, IndexError> {
-        if self.documents.prepare(&self.store, FILLING_TIME).await? {
-            return self.reindex(job, limit).await.map(Some);
-        }
-        Ok(None)
+    /// Creates the collection if it does not exist. Returns true if there are documents to fill it with.
+    async fn prepare(&self) -> Result<bool, IndexError> {
+        self.documents.prepare(&self.store, FILLING_TIME).await
     }
-
-    /// Fills the collection, or continues where an earlier attempt at the job ended.
-    async fn reindex(&self, job: &Job, limit: Duration) -> Result<Report, IndexError> {
-        self.documents.reindex(job.id, &self.store, limit).await
-    }
-}
-
-/// Returns the success of a job that has filled the collection.
-fn filled(job: &Job) -> Outcome {
-    let run = job.id;
-    Outcome::Done(Box::new(move |connection| {
-        Box::pin(Documents::end_run(connection, run))
-    }))
 }
 
 /// Converts the result of indexing into the outcome of the job. A store that is down is waited for, like the

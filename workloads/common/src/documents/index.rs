@@ -71,7 +71,6 @@ impl Documents {
             return Ok(false);
         }
         // Before the creation, so that no failure can leave a new collection whose documents count as indexed.
-        self.restart_runs(store.collection()).await?;
         let forgotten = self.forget(delay).await?;
         let made = store.create().await?;
         store.open().await?;

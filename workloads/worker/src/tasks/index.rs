@@ -11,7 +11,7 @@ use shortener_common::{
     queue::job::Job,
 };
 
-use super::{Context, Outcome, Task, Vector, filled, outcome_of};
+use super::{Context, Outcome, Task, Vector, outcome_of};
 
 pub(super) struct Index;
 
@@ -40,19 +40,18 @@ async fn index(
     job: &Job,
     limit: Duration,
 ) -> Result<Outcome, IndexError> {
-    let report = match vector.store.ready() {
-        Ok(()) => None,
-        Err(_) => vector.prepare(job, limit).await?,
-    };
-    let has_filled = report.is_some();
-    let report = vector.documents.index([id], &vector.store).await?;
+    let Vector { documents, store } = vector;
+    // A job that creates the collection also fills it.
+    if store.ready().is_err() && vector.prepare().await? {
+        documents.reindex(job.id, store, limit).await?;
+    }
+    let report = documents.index([id], store).await?;
     Ok(match report.unfit.is_empty() {
-        true if has_filled => filled(job),
         true => Outcome::done(),
         false => Outcome::Reject(format!(
             "the vector of document {} does not have {} numbers, as the collection requires: store the document again",
             id.get(),
-            vector.store.size()
+            store.size()
         )),
     })
 }

@@ -1,12 +1,11 @@
-//! `{"task":"reindex"}`: makes the collection of the vector store equal to the documents in the database. It records
-//! its position after each batch of documents, so that no interruption makes it begin anew.
+//! `{"task":"reindex"}`: makes the collection of the vector store equal to the documents in the database.
 
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use shortener_common::{database::StoreError, documents::IndexError, queue::job::Job};
 
-use super::{Context, Limit, Outcome, Task, Vector, filled, outcome_of};
+use super::{Context, Limit, Outcome, Task, Vector, outcome_of};
 
 pub(super) struct Reindex;
 
@@ -32,10 +31,9 @@ impl Task for Reindex {
 
 async fn reindex(vector: &Vector, job: &Job, limit: Duration) -> Result<Outcome, IndexError> {
     // Every time, because the collection may have been replaced since the last check.
-    let report = match vector.prepare(job, limit).await? {
-        Some(report) => report,
-        None => vector.reindex(job, limit).await?,
-    };
+    vector.prepare().await?;
+    let Vector { documents, store } = vector;
+    let report = documents.reindex(job.id, store, limit).await?;
     tracing::info!(
         event = "reindexed",
         indexed = report.indexed,
@@ -43,5 +41,5 @@ async fn reindex(vector: &Vector, job: &Job, limit: Duration) -> Result<Outcome,
         unfit = report.unfit.len(),
         "reindexed"
     );
-    Ok(filled(job))
+    Ok(Outcome::done())
 }

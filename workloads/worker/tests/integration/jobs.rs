@@ -143,7 +143,6 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
         "INSERT INTO job_keys (key, body_sha256, message_id, created_at) VALUES ('old', '', gen_random_uuid(), now() - interval '3 days'), ('new', '', gen_random_uuid(), now())",
         "INSERT INTO jobs (message_id, task, state, finished_at) VALUES (gen_random_uuid(), 'old', 'done', now() - interval '31 days'), (gen_random_uuid(), 'new', 'done', now() - interval '1 day')",
         "INSERT INTO link_keys (key, body_sha256, created_at) VALUES ('old', '', now() - interval '3 days'), ('new', '', now())",
-        "INSERT INTO reindex_runs (message_id, collection, phase, after_id, updated_at) VALUES (gen_random_uuid(), 'old', 'documents', 7, now() - interval '25 h'), (gen_random_uuid(), 'new', 'documents', 7, now() - interval '1 h')",
         "INSERT INTO links (code, url, disabled_url, disabled_at, disabled_as, expires_at) VALUES ('down', NULL, 'https://example.com', now(), 'gone', now() - interval '1 s'), ('lasting', NULL, 'https://example.com', now(), 'gone', NULL)",
     ] {
         sqlx::query(rows).execute(&pool).await.unwrap();
@@ -163,11 +162,6 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
         ),
         ("SELECT count(*) FROM link_keys WHERE key = 'new'", 1),
         ("SELECT count(*) FROM link_keys", 1),
-        (
-            "SELECT count(*) FROM reindex_runs WHERE collection = 'new'",
-            1,
-        ),
-        ("SELECT count(*) FROM reindex_runs", 1),
         ("SELECT count(*) FROM job_keys WHERE key = 'new'", 1),
         ("SELECT count(*) FROM job_keys", 1),
         ("SELECT count(*) FROM jobs WHERE task = 'old'", 0),
