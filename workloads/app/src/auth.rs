@@ -6,18 +6,16 @@
 mod keys;
 mod watch;
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Request,
-    header::{AUTHORIZATION, GetAll},
-};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, header::AUTHORIZATION};
 use tokio::sync::watch::Receiver;
 use url::Url;
 
 use self::keys::Keys;
 pub use self::{keys::Client, watch::Watcher};
 use crate::{
+    error::Error,
     metrics::AuthMetrics,
     scope::{Scope, Scopes},
 };
@@ -30,72 +28,11 @@ const MISSING: &str =
 const INVALID: &str = "The key is malformed or not known, or the request has several.";
 const NO_KEYS: &str = "Management needs a key, and this stack has none: set `gateway.auth`.";
 
-/// The sender of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Identity {
-    Anonymous,
-    /// A client that sent one of its keys.
-    Client(Client),
-}
-
-impl Identity {
-    /// Returns the name of the client.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        match self {
-            Self::Anonymous => None,
-            Self::Client(client) => Some(&client.name),
-        }
-    }
-}
-
 /// Returns the name of the client that sent a request; `None` without a key. The middleware adds it to the request.
 #[must_use]
 pub fn client_of<B>(request: &Request<B>) -> Option<&str> {
-    let identity: Option<&Identity> = request.extensions().get();
-    identity.and_then(Identity::name)
-}
-
-/// The reason for which a request is refused, with the value of `WWW-Authenticate`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Denial {
-    /// There is no key, or none that is known (RFC 9110, section 15.5.2).
-    Unauthorized {
-        /// The detail of the problem.
-        detail: &'static str,
-        /// The challenge (RFC 6750, section 3).
-        challenge: HeaderValue,
-    },
-    /// The key has not got the scope.
-    Forbidden {
-        /// The scope that it needs.
-        scope: &'static str,
-        challenge: HeaderValue,
-    },
-}
-
-impl Denial {
-    /// Returns the value of `WWW-Authenticate`.
-    #[must_use]
-    pub fn challenge(&self) -> &HeaderValue {
-        match self {
-            Self::Unauthorized { challenge, .. } | Self::Forbidden { challenge, .. } => challenge,
-        }
-    }
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unauthorized { detail, .. } => formatter.write_str(detail),
-            Self::Forbidden { scope, .. } => {
-                write!(
-                    formatter,
-                    "The key may not be used for this; it needs the scope `{scope}`."
-                )
-            }
-        }
-    }
+    let client: Option<&Client> = request.extensions().get();
+    client.map(|client| &*client.name)
 }
 
 /// The check of the keys in requests. The default one knows no keys, so nothing but management is refused.
@@ -110,13 +47,6 @@ struct Protection {
     keys: Receiver<Arc<Keys>>,
     scopes: Scopes,
     metrics: AuthMetrics,
-}
-
-/// A key in a request.
-enum Credentials<'a> {
-    None,
-    Malformed,
-    Key(&'a [u8]),
 }
 
 impl Guard {
@@ -150,34 +80,33 @@ impl Guard {
         (guard, watcher)
     }
 
-    /// Returns the sender of a request to a route with this scope, and the reason for which it is refused, if it is.
+    /// Returns the client that sent a request to a route with this scope, and the error with which it is refused, if it is.
     /// Where the scope is open, a key that is not known is as good as none.
-    pub fn check(&self, scope: Option<Scope>, headers: &HeaderMap) -> (Identity, Option<Denial>) {
+    pub fn check(
+        &self,
+        scope: Option<Scope>,
+        headers: &HeaderMap,
+    ) -> (Option<Client>, Option<Error>) {
         let Some(scope) = scope else {
-            return (Identity::Anonymous, None);
+            return (None, None);
         };
         let Some(protection) = &self.protection else {
             let refused = scope == Scope::Admin;
-            let denial = refused.then(|| self.unauthorized(NO_KEYS, ""));
-            return (Identity::Anonymous, denial);
+            return (None, refused.then(|| self.unauthorized(NO_KEYS, "")));
         };
         let metrics = &protection.metrics;
         let needed = scope == Scope::Admin || protection.scopes.contains(scope);
-        let known = match credentials(headers) {
-            Credentials::None => {
-                if !needed {
-                    return (Identity::Anonymous, None);
-                }
+        let Some(key) = presented(headers) else {
+            if needed {
                 metrics.missing.inc();
-                return (Identity::Anonymous, Some(self.unauthorized(MISSING, "")));
             }
-            Credentials::Malformed => None,
-            Credentials::Key(key) => protection.keys.borrow().find(key).cloned(),
+            return (None, needed.then(|| self.unauthorized(MISSING, "")));
         };
+        let known = key.and_then(|key| protection.keys.borrow().find(key).cloned());
         let Some(client) = known else {
             metrics.invalid.inc();
-            let denial = || self.unauthorized(INVALID, ", error=\"invalid_token\"");
-            return (Identity::Anonymous, needed.then(denial));
+            let error = || self.unauthorized(INVALID, ", error=\"invalid_token\"");
+            return (None, needed.then(error));
         };
         let forbidden = needed && !client.scopes.contains(scope);
         if forbidden {
@@ -185,31 +114,30 @@ impl Guard {
         } else {
             metrics.accepted.inc();
         }
-        let denial = forbidden.then(|| self.forbidden(scope));
-        (Identity::Client(client), denial)
+        (Some(client), forbidden.then(|| self.forbidden(scope)))
     }
 
-    /// Returns the refusal of something that needs a key with this scope, although the route may be open; `None` if the
+    /// Returns the error of something that needs a key with this scope, although the route may be open; `None` if the
     /// service has no keys.
-    pub fn refusal(&self, scope: Scope, identity: &Identity) -> Option<Denial> {
+    pub fn refusal(&self, scope: Scope, client: Option<&Client>) -> Option<Error> {
         self.protection.as_ref()?;
-        Some(match identity {
-            Identity::Anonymous => self.unauthorized(MISSING, ""),
-            Identity::Client(_) => self.forbidden(scope),
+        Some(match client {
+            None => self.unauthorized(MISSING, ""),
+            Some(_) => self.forbidden(scope),
         })
     }
 
-    fn unauthorized(&self, detail: &'static str, error: &str) -> Denial {
-        Denial::Unauthorized {
+    fn unauthorized(&self, detail: &'static str, error: &str) -> Error {
+        Error::Unauthorized {
             detail,
             challenge: self.challenge(error),
         }
     }
 
-    fn forbidden(&self, scope: Scope) -> Denial {
+    fn forbidden(&self, scope: Scope) -> Error {
         let scope = scope.as_str();
         let error = format!(", error=\"insufficient_scope\", scope=\"{scope}\"");
-        Denial::Forbidden {
+        Error::Forbidden {
             scope,
             challenge: self.challenge(&error),
         }
@@ -222,30 +150,16 @@ impl Guard {
 }
 
 /// Returns the key of a request: a bearer token, or else the value of `X-Api-Key`. Credentials of another scheme are
-/// none: they may be meant for a proxy.
-fn credentials(headers: &HeaderMap) -> Credentials<'_> {
-    let bearer = match single(headers.get_all(AUTHORIZATION)) {
-        Ok(value) => value.and_then(bearer),
-        Err(credentials) => return credentials,
-    };
-    let key = match bearer {
-        Some(token) => Some(token),
-        None => match single(headers.get_all(X_API_KEY)) {
-            Ok(value) => value,
-            Err(credentials) => return credentials,
-        },
-    };
-    key.map_or(Credentials::None, |key| Credentials::Key(key.trim_ascii()))
-}
-
-/// Returns the value of a header. A second one is an error, because a proxy may have judged the other one.
-fn single<'a>(values: GetAll<'a, HeaderValue>) -> Result<Option<&'a [u8]>, Credentials<'a>> {
-    let mut values = values.into_iter();
-    let first = values.next().map(HeaderValue::as_bytes);
-    match values.next() {
-        Some(_) => Err(Credentials::Malformed),
-        None => Ok(first),
+/// none: they may be meant for a proxy. Of several values none counts, because a proxy may have judged another one.
+fn presented(headers: &HeaderMap) -> Option<Option<&[u8]>> {
+    let is_repeated = |name| headers.get_all(name).iter().nth(1).is_some();
+    if is_repeated(AUTHORIZATION) || is_repeated(X_API_KEY) {
+        return Some(None);
     }
+    let token = headers.get(AUTHORIZATION);
+    let token = token.and_then(|value| bearer(value.as_bytes()));
+    let key = token.or_else(|| headers.get(X_API_KEY).map(HeaderValue::as_bytes))?;
+    Some(Some(key.trim_ascii()))
 }
 
 /// Returns the token of a bearer; the name of the scheme has no case (RFC 9110, section 11.1).
@@ -312,10 +226,11 @@ mod tests {
         let (caller, denial) = guard.check(Some(scope), headers);
         let text = |challenge: HeaderValue| challenge.to_str().unwrap().to_owned();
         let denial = denial.map(|denial| match denial {
-            Denial::Unauthorized { challenge, .. } => (401, text(challenge)),
-            Denial::Forbidden { challenge, .. } => (403, text(challenge)),
+            Error::Unauthorized { challenge, .. } => (401, text(challenge)),
+            Error::Forbidden { challenge, .. } => (403, text(challenge)),
+            other => panic!("{other}"),
         });
-        (caller.name().map(str::to_owned), denial)
+        (caller.map(|client| client.name.to_string()), denial)
     }
 
     const PROTECTED: [Scope; 4] = [Scope::Shorten, Scope::Jobs, Scope::Docs, Scope::Metrics];
@@ -374,7 +289,11 @@ mod tests {
             ),
         ] {
             let (caller, _) = world.guard.check(Some(Scope::Jobs), &headers(&lines));
-            assert_eq!(caller.name(), client, "{lines:?}");
+            assert_eq!(
+                caller.as_ref().map(|caller| &*caller.name),
+                client,
+                "{lines:?}"
+            );
         }
     }
 
@@ -409,7 +328,7 @@ mod tests {
         let (_, denial) = guard.check(Some(Scope::Admin), &headers(&[("x-api-key", ALL)]));
         assert!(matches!(
             denial,
-            Some(Denial::Unauthorized {
+            Some(Error::Unauthorized {
                 detail: NO_KEYS,
                 ..
             })
@@ -420,29 +339,29 @@ mod tests {
     fn what_needs_a_key_on_an_open_route_is_refused_by_what_the_sender_lacks() {
         let world = world(&[Scope::Docs]);
         let status = |lines: &[(&'static str, &str)]| {
-            let (identity, denial) = world.guard.check(Some(Scope::Shorten), &headers(lines));
-            assert_eq!(denial, None);
-            match world.guard.refusal(Scope::Shorten, &identity) {
-                Some(Denial::Unauthorized { .. }) => 401,
-                Some(Denial::Forbidden { scope, .. }) => {
+            let (client, denial) = world.guard.check(Some(Scope::Shorten), &headers(lines));
+            assert!(denial.is_none());
+            match world.guard.refusal(Scope::Shorten, client.as_ref()) {
+                Some(Error::Unauthorized { .. }) => 401,
+                Some(Error::Forbidden { scope, .. }) => {
                     assert_eq!(scope, "shorten");
                     403
                 }
-                None => 0,
+                _ => 0,
             }
         };
         assert_eq!(status(&[]), 401);
         assert_eq!(status(&[("x-api-key", UNKNOWN)]), 401);
         assert_eq!(status(&[("x-api-key", JOBS)]), 403);
         let keyless = Guard::without_keys(&"http://go.example.com/".parse().unwrap());
-        assert_eq!(keyless.refusal(Scope::Jobs, &Identity::Anonymous), None);
+        assert!(keyless.refusal(Scope::Jobs, None).is_none());
     }
 
     #[test]
     fn a_route_without_a_scope_never_reads_a_key() {
         let world = world(&PROTECTED);
-        let checked = world.guard.check(None, &headers(&[("x-api-key", ALL)]));
-        assert_eq!(checked, (Identity::Anonymous, None));
+        let (client, denial) = world.guard.check(None, &headers(&[("x-api-key", ALL)]));
+        assert!(client.is_none() && denial.is_none());
     }
 
     #[test]

@@ -12,14 +12,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{
-    HeaderValue, StatusCode,
+    HeaderValue,
     header::{CACHE_CONTROL, CONTENT_TYPE, LINK, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use shortener_common::{database::StoreError, documents::IndexError, vector::VectorError};
 
 pub use self::problem::{BodyProblem, FieldError, PROBLEM_JSON, Problem, UnreadBody};
 use crate::{
-    auth::Denial,
     publisher::{Refusal, letters::LettersError},
     store::Takedown,
 };
@@ -71,9 +70,20 @@ pub enum Error {
     /// The client exceeded the rate limit of its keys; it may retry after this time.
     #[error("Too many requests with this key; `Retry-After` gives the seconds to wait.")]
     KeyRateLimited(Duration),
-    /// The request is refused for want of a key or of a scope.
-    #[error("{0}")]
-    Denied(Denial),
+    /// The request has no key, or none that is known (RFC 9110, section 15.5.2).
+    #[error("{detail}")]
+    Unauthorized {
+        detail: &'static str,
+        /// The value of `WWW-Authenticate` (RFC 6750, section 3).
+        challenge: HeaderValue,
+    },
+    /// The key of the request has not got the scope.
+    #[error("The key may not be used for this; it needs the scope `{scope}`.")]
+    Forbidden {
+        scope: &'static str,
+        /// The value of `WWW-Authenticate`.
+        challenge: HeaderValue,
+    },
 
     // Links.
     /// The chosen code belongs to another link.
@@ -170,12 +180,6 @@ impl From<IndexError> for Error {
     }
 }
 
-impl From<Denial> for Error {
-    fn from(denial: Denial) -> Self {
-        Self::Denied(denial)
-    }
-}
-
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         Self::QueueUnavailable(refusal.to_string())
@@ -220,16 +224,6 @@ impl Error {
         (self.kind().1, reason)
     }
 
-    /// Returns the error for a status that the router set without a body.
-    #[must_use]
-    pub fn from_status(status: StatusCode) -> Self {
-        match status {
-            StatusCode::NOT_FOUND => Self::NotFound,
-            StatusCode::METHOD_NOT_ALLOWED => Self::MethodNotAllowed,
-            other => Self::Internal(format!("unexpected status {other}")),
-        }
-    }
-
     /// Returns the problem with the path and the trace of the request.
     #[must_use]
     pub fn problem(&self, instance: &str, trace_id: Option<String>) -> Problem {
@@ -241,7 +235,7 @@ impl Error {
         Problem {
             r#type: format!("/problems/{slug}"),
             title,
-            status: status.as_u16(),
+            status,
             detail: self.to_string(),
             instance: instance.chars().take(256).collect(),
             errors,
@@ -254,13 +248,13 @@ impl Error {
     pub fn to_problem(&self, instance: &str, trace_id: Option<String>) -> Response {
         let retry_after = self.retry_after();
         let body = serde_json::to_vec(&self.problem(instance, trace_id)).unwrap_or_default();
-        let mut response = (self.kind().0, body).into_response();
+        let mut response = (self.status(), body).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         // Caches may otherwise keep a 404, 405, 410, 414 or 501 for as long as they like (RFC 9110, section 15.1).
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Self::Denied(denial) = self {
-            headers.insert(WWW_AUTHENTICATE, denial.challenge().clone());
+        if let Self::Unauthorized { challenge, .. } | Self::Forbidden { challenge, .. } = self {
+            headers.insert(WWW_AUTHENTICATE, challenge.clone());
         }
         // https://www.rfc-editor.org/rfc/rfc7725 section 4
         if let Self::Legal { blocked_by, .. } = self
@@ -279,7 +273,7 @@ impl Error {
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());
-        *response.status_mut() = self.kind().0;
+        *response.status_mut() = self.status();
         response
             .extensions_mut()
             .insert(ErrorExtension(std::sync::Arc::new(self)));
@@ -304,14 +298,14 @@ mod tests {
             Error::BodyTooLarge(0),
             Error::UnsupportedMediaType,
         ];
-        let statuses = errors.map(|error| error.kind().0.as_str().to_owned());
+        let statuses = errors.map(|error| error.kind().0.to_string());
         assert!(BodyProblem::responses().into_keys().eq(statuses));
         let errors = [
             Error::MalformedJson(String::new()),
             Error::RequestTimeout,
             Error::BodyTooLarge(0),
         ];
-        let statuses = errors.map(|error| error.kind().0.as_str().to_owned());
+        let statuses = errors.map(|error| error.kind().0.to_string());
         assert!(UnreadBody::responses().into_keys().eq(statuses));
     }
 
@@ -365,16 +359,16 @@ mod tests {
     #[test]
     fn a_refusal_names_its_challenge() {
         let challenge = HeaderValue::from_static("Bearer realm=\"a\"");
-        let unauthorized = Denial::Unauthorized {
+        let unauthorized = Error::Unauthorized {
             detail: "no key",
             challenge: challenge.clone(),
         };
-        let forbidden = Denial::Forbidden {
+        let forbidden = Error::Forbidden {
             scope: "jobs",
             challenge: challenge.clone(),
         };
-        for (denial, status) in [(unauthorized, 401), (forbidden, 403)] {
-            let response = Error::from(denial).to_problem("/", None);
+        for (error, status) in [(unauthorized, 401), (forbidden, 403)] {
+            let response = error.to_problem("/", None);
             assert_eq!(response.status(), status);
             assert_eq!(response.headers()[WWW_AUTHENTICATE], challenge);
         }

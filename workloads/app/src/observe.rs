@@ -70,7 +70,7 @@ fn complete(
         .remove::<ErrorExtension>()
         .or_else(|| {
             let is_bare_refusal = status == StatusCode::METHOD_NOT_ALLOWED;
-            is_bare_refusal.then(|| ErrorExtension(Arc::new(Error::from_status(status))))
+            is_bare_refusal.then(|| ErrorExtension(Arc::new(Error::MethodNotAllowed)))
         });
     let Some(failure) = failure else {
         return (response, None);

@@ -3,127 +3,64 @@
 use http::StatusCode;
 
 use super::Error;
-use crate::auth::Denial;
 
 impl Error {
     /// Returns the status, the last segment of the problem type, and the title.
-    #[expect(clippy::too_many_lines, reason = "a table of all problems")]
-    pub(super) fn kind(&self) -> (StatusCode, &'static str, &'static str) {
+    pub(super) fn kind(&self) -> (u16, &'static str, &'static str) {
         match self {
             // The request, whatever it asks for.
-            Self::MalformedJson(_) => (StatusCode::BAD_REQUEST, "malformed-json", "Malformed JSON"),
-            Self::InvalidFields(_) => (StatusCode::BAD_REQUEST, "invalid-fields", "Invalid fields"),
-            Self::NotFound => (StatusCode::NOT_FOUND, "not-found", "Not found"),
-            Self::MethodNotAllowed => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method-not-allowed",
-                "Method not allowed",
-            ),
-            Self::RequestTimeout => (
-                StatusCode::REQUEST_TIMEOUT,
-                "request-timeout",
-                "Request timeout",
-            ),
-            Self::BodyTooLarge(_) | Self::TooManyValues(_) => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "body-too-large",
-                "Body too large",
-            ),
-            Self::UriTooLong(_) | Self::QueryTooLong(_) => {
-                (StatusCode::URI_TOO_LONG, "uri-too-long", "URI too long")
+            Self::MalformedJson(_) => (400, "malformed-json", "Malformed JSON"),
+            Self::InvalidFields(_) => (400, "invalid-fields", "Invalid fields"),
+            Self::NotFound => (404, "not-found", "Not found"),
+            Self::MethodNotAllowed => (405, "method-not-allowed", "Method not allowed"),
+            Self::RequestTimeout => (408, "request-timeout", "Request timeout"),
+            Self::BodyTooLarge(_) | Self::TooManyValues(_) => {
+                (413, "body-too-large", "Body too large")
             }
-            Self::UnsupportedMediaType => (
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported-media-type",
-                "Unsupported media type",
-            ),
-            Self::HeadersTooLarge(_) => (
-                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                "headers-too-large",
-                "Header fields too large",
-            ),
+            Self::UriTooLong(_) | Self::QueryTooLong(_) => (414, "uri-too-long", "URI too long"),
+            Self::UnsupportedMediaType => (415, "unsupported-media-type", "Unsupported media type"),
+            Self::HeadersTooLarge(_) => (431, "headers-too-large", "Header fields too large"),
 
             // The client.
-            Self::RateLimited(_) | Self::KeyRateLimited(_) => (
-                StatusCode::TOO_MANY_REQUESTS,
-                "rate-limited",
-                "Too many requests",
-            ),
-            Self::Denied(Denial::Unauthorized { .. }) => {
-                (StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized")
+            Self::RateLimited(_) | Self::KeyRateLimited(_) => {
+                (429, "rate-limited", "Too many requests")
             }
-            Self::Denied(Denial::Forbidden { .. }) => {
-                (StatusCode::FORBIDDEN, "forbidden", "Forbidden")
-            }
+            Self::Unauthorized { .. } => (401, "unauthorized", "Unauthorized"),
+            Self::Forbidden { .. } => (403, "forbidden", "Forbidden"),
 
             // Links.
-            Self::CodeTaken => (StatusCode::CONFLICT, "code-taken", "Code taken"),
-            Self::Expired => (StatusCode::GONE, "link-expired", "Link expired"),
-            Self::Disabled => (StatusCode::GONE, "link-disabled", "Link disabled"),
+            Self::CodeTaken => (409, "code-taken", "Code taken"),
+            Self::Expired => (410, "link-expired", "Link expired"),
+            Self::Disabled => (410, "link-disabled", "Link disabled"),
             Self::Legal { .. } => (
-                StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS,
+                451,
                 "unavailable-for-legal-reasons",
                 "Unavailable for legal reasons",
             ),
-            Self::LinkGone => (StatusCode::CONFLICT, "link-gone", "Link gone"),
+            Self::LinkGone => (409, "link-gone", "Link gone"),
 
             // Jobs and documents.
-            Self::TaskNotPublic => (StatusCode::FORBIDDEN, "task-not-public", "Task not public"),
-            Self::ProfileDisabled(_) => (
-                StatusCode::NOT_IMPLEMENTED,
-                "profile-disabled",
-                "Profile disabled",
-            ),
+            Self::TaskNotPublic => (403, "task-not-public", "Task not public"),
+            Self::ProfileDisabled(_) => (501, "profile-disabled", "Profile disabled"),
             // https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/ section 2.7
-            Self::KeyReused => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "idempotency-key-reused",
-                "Idempotency key reused",
-            ),
-            Self::DeadLettersBusy => (
-                StatusCode::CONFLICT,
-                "dead-letters-busy",
-                "Dead letters busy",
-            ),
+            Self::KeyReused => (422, "idempotency-key-reused", "Idempotency key reused"),
+            Self::DeadLettersBusy => (409, "dead-letters-busy", "Dead letters busy"),
 
             // What the app depends on, and the app itself.
-            Self::QueueUnavailable(_) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "queue-unavailable",
-                "Queue unavailable",
-            ),
-            Self::VectorUnavailable(_) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "vector-unavailable",
-                "Vector store unavailable",
-            ),
-            Self::OtherCollection(_) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "vector-collection-mismatch",
-                "Collection mismatch",
-            ),
-            Self::DatabaseUnavailable(_) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "database-unavailable",
-                "Database unavailable",
-            ),
-            Self::DatabaseBusy => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "database-busy",
-                "Database busy",
-            ),
-            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "Busy"),
-            Self::Deadline => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "deadline-exceeded",
-                "Deadline exceeded",
-            ),
-            Self::Internal(_) => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "internal",
-                "Internal error",
-            ),
+            Self::QueueUnavailable(_) => (503, "queue-unavailable", "Queue unavailable"),
+            Self::VectorUnavailable(_) => (503, "vector-unavailable", "Vector store unavailable"),
+            Self::OtherCollection(_) => (503, "vector-collection-mismatch", "Collection mismatch"),
+            Self::DatabaseUnavailable(_) => (503, "database-unavailable", "Database unavailable"),
+            Self::DatabaseBusy => (503, "database-busy", "Database busy"),
+            Self::Busy => (503, "busy", "Busy"),
+            Self::Deadline => (503, "deadline-exceeded", "Deadline exceeded"),
+            Self::Internal(_) => (500, "internal", "Internal error"),
         }
+    }
+
+    /// Returns the status.
+    pub(super) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.kind().0).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// Returns the number of whole seconds after which a retry is useful.

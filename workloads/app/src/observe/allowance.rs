@@ -6,7 +6,6 @@ use http::{HeaderMap, Method};
 
 use super::facts::Facts;
 use crate::{
-    auth::Identity,
     error::Error,
     limits::{Admission, Limit, Question},
     state::Shared,
@@ -26,8 +25,8 @@ impl<'a> Allowance<'a> {
     pub(super) fn of(state: &'a Shared, facts: &Facts<'_>) -> Self {
         let creates = *facts.method == Method::POST && facts.route.row().creates;
         let limits = match facts.identity {
-            Identity::Anonymous => &state.limits,
-            Identity::Client(_) => &state.key_limits,
+            None => &state.limits,
+            Some(_) => &state.key_limits,
         };
         let limit = match creates {
             true => &limits.shorten,

@@ -12,7 +12,7 @@ use shortener_common::{
 };
 
 use crate::{
-    auth::{Denial, Guard, Identity},
+    auth::{self, Guard},
     client,
     config::ServeArgs,
     error::Error,
@@ -41,7 +41,8 @@ pub(super) struct Facts<'a> {
     pub(super) method: &'a Method,
     pub(super) uri: &'a Uri,
     pub(super) client: IpAddr,
-    pub(super) identity: Identity,
+    /// The client whose key the request has.
+    pub(super) identity: Option<auth::Client>,
     /// What the client accepts, if errors can be pages; of several header lines, the first one.
     pub(super) accept: Option<HeaderValue>,
     /// The origin of the script that sends the request, if the route is for scripts.
@@ -67,7 +68,7 @@ impl<'a> Facts<'a> {
             method: head.method,
             uri: head.uri,
             client: client::address(head.client.address(), headers, config.trusted_hops),
-            identity: Identity::Anonymous,
+            identity: None,
             accept: header(row.page, ACCEPT),
             origin: header(row.is_for_scripts(), ORIGIN),
         }
@@ -83,27 +84,32 @@ impl<'a> Facts<'a> {
         self.route.row().tells_limit() && !status.is_redirection()
     }
 
-    /// Finds the sender. Returns the reason for which the request is refused, if it is. The refusal comes after the
+    /// Finds the sender. Returns the error with which the request is refused, if it is. The refusal comes after the
     /// rate limits, so that keys cannot be tried without end.
-    pub(super) fn identify(&mut self, guard: &Guard, headers: &HeaderMap) -> Option<Denial> {
-        let (identity, denial) = guard.check(self.route.row().scope, headers);
+    pub(super) fn identify(&mut self, guard: &Guard, headers: &HeaderMap) -> Option<Error> {
+        let (identity, error) = guard.check(self.route.row().scope, headers);
         self.identity = identity;
-        denial
+        error
+    }
+
+    /// Returns the name of the client whose key the request has.
+    pub(super) fn client_name(&self) -> Option<&str> {
+        self.identity.as_ref().map(|client| &*client.name)
     }
 
     /// Returns the bucket of the rate limits: the client's own, or that of its address.
     pub(super) fn bucket(&self) -> Client {
         match &self.identity {
-            Identity::Anonymous => self.client.into(),
-            Identity::Client(client) => Client::Key(client.number),
+            None => self.client.into(),
+            Some(client) => Client::Key(client.number),
         }
     }
 
     /// Returns the error of an empty bucket.
     pub(super) fn rate_limited(&self, wait: Duration) -> Error {
         match self.identity {
-            Identity::Anonymous => Error::RateLimited(wait),
-            Identity::Client(_) => Error::KeyRateLimited(wait),
+            None => Error::RateLimited(wait),
+            Some(_) => Error::KeyRateLimited(wait),
         }
     }
 
@@ -129,7 +135,7 @@ pub(super) mod tests {
             method,
             uri,
             client: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            identity: Identity::Anonymous,
+            identity: None,
             accept: None,
             origin: None,
         }

@@ -36,7 +36,7 @@ impl Line<'_> {
                     http.response.status_code = self.status.as_u16(),
                     url.path = facts.path(),
                     client.address = %facts.client,
-                    auth.client = facts.identity.name(),
+                    auth.client = facts.client_name(),
                     duration = self.duration.as_secs_f64(),
                     error.type = kind,
                     error.message = reason.flatten(),

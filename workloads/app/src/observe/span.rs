@@ -23,7 +23,7 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts<'_>) -> Span {
         // Without the query, which may contain private data.
         .set("url.path", facts.path().to_owned())
         .set("client.address", facts.client.to_string());
-    if let Some(name) = facts.identity.name() {
+    if let Some(name) = facts.client_name() {
         span.set("auth.client", name.to_owned());
     }
     if let Some(caller) = facts.caller {

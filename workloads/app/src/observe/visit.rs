@@ -17,7 +17,6 @@ use super::{
     span,
 };
 use crate::{
-    auth::{Denial, Identity},
     body::Deadline,
     cors,
     error::{Error, ErrorExtension},
@@ -35,13 +34,7 @@ pub(crate) struct Visit<'a> {
     /// The error of a request that is too large or exceeds the limit of this replica.
     refusal: Option<Error>,
     /// The answer without a handler.
-    early: Option<Early>,
-}
-
-/// The answer to a request that no handler gets.
-enum Early {
-    Preflight,
-    Denied(Denial),
+    early: Option<Response>,
 }
 
 impl<'a> Visit<'a> {
@@ -54,9 +47,10 @@ impl<'a> Visit<'a> {
         let mut facts = Facts::of(&head, headers, &state.config);
         let early = if state.cors.is_preflight(facts.route, facts.method, headers) {
             // A browser sends no key with it.
-            Some(Early::Preflight)
+            Some(cors::preflight())
         } else {
-            facts.identify(&state.guard, headers).map(Early::Denied)
+            let denial = facts.identify(&state.guard, headers);
+            denial.map(IntoResponse::into_response)
         };
         let span = span::begin(&state.tracer, &facts);
         let mut allowance = Allowance::of(state, &facts);
@@ -74,12 +68,12 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Adds what handlers read. A request without an identity is anonymous.
+    /// Adds what handlers read. A request without a client is anonymous.
     pub(crate) fn describe(&self, extensions: &mut Extensions) {
         extensions.insert(self.deadline);
         extensions.insert(self.facts.trace);
-        if let Identity::Client(_) = self.facts.identity {
-            extensions.insert(self.facts.identity.clone());
+        if let Some(client) = &self.facts.identity {
+            extensions.insert(client.clone());
         }
     }
 
@@ -96,8 +90,7 @@ impl<'a> Visit<'a> {
         let (early, end) = (self.early.take(), self.deadline.end());
         let answer = async move {
             match early {
-                Some(Early::Preflight) => cors::preflight(),
-                Some(Early::Denied(denial)) => Error::from(denial).into_response(),
+                Some(response) => response,
                 None => in_time(end, handler).await,
             }
         };

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
-    auth::{self, Identity},
+    auth::{self, Client},
     body,
     error::{BodyProblem, Error, FieldError},
     publisher::NewJob,
@@ -135,12 +135,12 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     };
     let key = idempotency_key(request.headers(), auth::client_of(&request))?;
     let (trace, tracestate) = trace_of(&request);
-    let identity = identity_of(&request);
-    let origin = origin_of(&identity);
+    let client: Option<Client> = request.extensions().get().cloned();
+    let origin = origin_of(client.as_ref());
     let (text, share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
     let task = task_of(&text).map_err(body::malformed)?;
     if origin == Origin::Anonymous && !state.config.queue.public_tasks.contains(&task) {
-        return Err(needs_key(&state, &identity));
+        return Err(needs_key(&state, client.as_ref()));
     }
     let new = queue.publisher.ids.mint();
     let claim = match &key {
@@ -175,16 +175,10 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
 }
 
-/// Returns the sender of a request.
-fn identity_of(request: &Request) -> Identity {
-    let identity = request.extensions().get().cloned();
-    identity.unwrap_or(Identity::Anonymous)
-}
-
 /// Returns the sender of a job. A key for something else counts as little as none.
-fn origin_of(identity: &Identity) -> Origin {
-    match identity {
-        Identity::Client(client) if client.scopes.contains(Scope::Jobs) => {
+fn origin_of(client: Option<&Client>) -> Origin {
+    match client {
+        Some(client) if client.scopes.contains(Scope::Jobs) => {
             Origin::Client(Arc::clone(&client.name))
         }
         _ => Origin::Anonymous,
@@ -192,9 +186,9 @@ fn origin_of(identity: &Identity) -> Origin {
 }
 
 /// Returns the error of a task that needs a key.
-fn needs_key(state: &Shared, identity: &Identity) -> Error {
-    let refusal = state.guard.refusal(Scope::Jobs, identity);
-    refusal.map_or(Error::TaskNotPublic, Error::from)
+fn needs_key(state: &Shared, client: Option<&Client>) -> Error {
+    let refusal = state.guard.refusal(Scope::Jobs, client);
+    refusal.unwrap_or(Error::TaskNotPublic)
 }
 
 /// Notes that the job of a key is published.
