@@ -210,6 +210,13 @@ impl Error {
         }
     }
 
+    /// Returns the error of one invalid field.
+    #[must_use]
+    pub fn invalid(field: &'static str, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::InvalidFields(vec![FieldError { field, reason }])
+    }
+
     /// Returns the problem type and, for server errors, the reason. Both are for the log.
     #[must_use]
     pub fn for_log(&self) -> (&'static str, Option<&str>) {

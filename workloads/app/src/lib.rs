@@ -11,6 +11,7 @@ pub mod cors;
 pub mod dead_letters;
 pub mod destination;
 pub mod error;
+pub mod faults;
 pub mod indexer;
 pub mod job_ids;
 pub mod limits;

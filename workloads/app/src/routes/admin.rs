@@ -11,7 +11,12 @@ use axum::{
 use http::{HeaderValue, header::CACHE_CONTROL};
 use serde::Serialize;
 
-use crate::{auth, error::Error};
+use url::form_urlencoded;
+
+use crate::{auth, error::Error, faults::Faults};
+
+/// The maximum number of items on a page.
+const MAX_PAGE: usize = 100;
 
 /// Returns the name of the client. These routes have none without: their scope is always protected.
 fn client(request: &Request) -> Result<String, Error> {
@@ -23,4 +28,35 @@ fn client(request: &Request) -> Result<String, Error> {
 fn private(body: impl Serialize) -> Response {
     let no_store = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
     ([no_store], Json(body)).into_response()
+}
+
+/// Returns the values of these parameters of a query, which has no others.
+fn parameters<const N: usize>(
+    query: Option<&str>,
+    names: [&'static str; N],
+    faults: &mut Faults,
+) -> [Option<String>; N] {
+    let mut values = [const { None }; N];
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        match names.iter().position(|known| *known == name) {
+            Some(place) if values[place].is_none() => values[place] = Some(value.into_owned()),
+            Some(place) => faults.add(names[place], "must be there once"),
+            None => {
+                let rule = format!("has only the parameters {}", names.join(", "));
+                faults.add("query", rule)
+            }
+        }
+    }
+    values
+}
+
+/// Returns the number of items on a page.
+fn page_size(limit: Option<String>, faults: &mut Faults) -> usize {
+    let Some(limit) = limit else {
+        return MAX_PAGE;
+    };
+    let number = limit.parse().ok();
+    let number = number.filter(|number| (1..=MAX_PAGE).contains(number));
+    let rule = || format!("must be a whole number from 1 to {MAX_PAGE}");
+    faults.value("limit", number.ok_or_else(rule))
 }

@@ -23,7 +23,7 @@ use self::{
 use super::jobs::trace_of;
 use crate::{
     body,
-    error::{BodyProblem, Error, FieldError, UnreadBody},
+    error::{BodyProblem, Error, UnreadBody},
     indexer::{index_job, log_refusal},
     state::{AppState, Queue, Vector},
 };
@@ -218,10 +218,8 @@ fn id_of(uri: &Uri) -> Option<DocumentId> {
 }
 
 fn invalid_id() -> Error {
-    Error::InvalidFields(vec![FieldError {
-        field: "id",
-        reason: format!("must be a whole number from 0 to {}", DocumentId::MAX),
-    }])
+    let rule = format!("must be a whole number from 0 to {}", DocumentId::MAX);
+    Error::invalid("id", rule)
 }
 
 #[cfg(test)]

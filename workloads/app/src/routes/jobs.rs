@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::{
     auth::{self, Client},
     body,
-    error::{BodyProblem, Error, FieldError},
+    error::{BodyProblem, Error},
     publisher::NewJob,
     scope::Scope,
     state::{AppState, Queue, Shared},
@@ -250,10 +250,8 @@ pub(super) fn idempotency_key(
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && byte != b'"');
     if bare.is_empty() || bare.len() > MAX_KEY || !plain || values.next().is_some() {
-        return Err(Error::InvalidFields(vec![FieldError {
-            field: "Idempotency-Key",
-            reason: format!("must be one value of 1 to {MAX_KEY} visible ASCII characters"),
-        }]));
+        let rule = format!("must be one value of 1 to {MAX_KEY} visible ASCII characters");
+        return Err(Error::invalid("Idempotency-Key", rule));
     }
     Ok(Some(match client {
         Some(client) => format!("{client} {bare}"),

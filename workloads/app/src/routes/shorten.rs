@@ -19,7 +19,8 @@ use crate::{
     auth, body,
     code::Code,
     destination::Destinations,
-    error::{BodyProblem, Error, FieldError},
+    error::{BodyProblem, Error},
+    faults::Faults,
     state::AppState,
     store::{
         Link,
@@ -150,22 +151,14 @@ pub fn parse(
     now: Timestamp,
 ) -> Result<NewLink, Error> {
     let request: ShortenRequest = body::fields(body)?;
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     let now = whole_microseconds(now);
-    let url = url_field(request.url, destinations)
-        .unwrap_or_else(|reason| fault(&mut faults, "url", reason));
-    let code = code_field(request.code).unwrap_or_else(|reason| fault(&mut faults, "code", reason));
+    let url = faults.value("url", url_field(request.url, destinations));
+    let code = faults.value("code", code_field(request.code));
     let expires_at = expiry(request.ttl_seconds, request.expires_at, now)
-        .unwrap_or_else(|(field, reason)| fault(&mut faults, field, reason));
-    let reuse = match request.reuse {
-        None => false,
-        Some(Value::Bool(reuse)) => reuse,
-        Some(_) => fault(&mut faults, "reuse", "must be true or false".to_owned()),
-    };
-    if !faults.is_empty() {
-        return Err(Error::InvalidFields(faults));
-    }
-    Ok(NewLink {
+        .unwrap_or_else(|(field, reason)| faults.add(field, reason));
+    let reuse = faults.flag("reuse", request.reuse);
+    faults.end(NewLink {
         code,
         url,
         created_at: now,
@@ -174,16 +167,6 @@ pub fn parse(
         reuse,
         once: None,
     })
-}
-
-/// Records an invalid field and returns a placeholder that is never used.
-pub(super) fn fault<T: Default>(
-    faults: &mut Vec<FieldError>,
-    field: &'static str,
-    reason: String,
-) -> T {
-    faults.push(FieldError { field, reason });
-    T::default()
 }
 
 fn url_field(url: Option<Value>, destinations: &Destinations) -> Result<String, String> {

@@ -4,10 +4,7 @@ use serde_json::{Map, Value};
 use shortener_common::vector::{Match, Query};
 
 use super::bodies::{DocumentRequest, QueryRequest};
-use crate::{
-    body,
-    error::{Error, FieldError},
-};
+use crate::{body, error::Error, faults::Faults};
 
 /// The maximum number of results of a query.
 pub(super) const MAX_LIMIT: u64 = 100;
@@ -33,54 +30,25 @@ pub(super) struct Content {
 /// Parses the body of `PUT /docs/{id}`.
 pub(super) fn content(body: Map<String, Value>, size: usize) -> Result<Content, Error> {
     let request: DocumentRequest = body::fields(body)?;
-    let mut faults = Vec::new();
-    let vector =
-        vector(request.vector, size).unwrap_or_else(|reason| fault(&mut faults, "vector", reason));
-    let payload = payload(request.payload)
-        .unwrap_or_else(|(field, reason)| fault(&mut faults, field, reason));
+    let mut faults = Faults::default();
+    let vector = faults.value("vector", vector(request.vector, size));
+    let payload =
+        payload(request.payload).unwrap_or_else(|(field, reason)| faults.add(field, reason));
     let payload = Value::Object(payload).to_string();
-    faultless(faults, Content { vector, payload })
+    faults.end(Content { vector, payload })
 }
 
 /// Parses the body of `POST /docs/query`.
 pub(super) fn query(body: Map<String, Value>, size: usize) -> Result<Query, Error> {
     let request: QueryRequest = body::fields(body)?;
-    let mut faults = Vec::new();
-    let vector =
-        vector(request.vector, size).unwrap_or_else(|reason| fault(&mut faults, "vector", reason));
-    let limit = limit(request.limit).unwrap_or_else(|reason| fault(&mut faults, "limit", reason));
-    let with_payload = match request.with_payload {
-        None => false,
-        Some(Value::Bool(wanted)) => wanted,
-        Some(_) => fault(
-            &mut faults,
-            "with_payload",
-            "must be true or false".to_owned(),
-        ),
-    };
-    let filter =
-        filter(request.filter).unwrap_or_else(|reason| fault(&mut faults, "filter", reason));
+    let mut faults = Faults::default();
     let query = Query {
-        vector,
-        limit,
-        with_payload,
-        filter,
+        vector: faults.value("vector", vector(request.vector, size)),
+        limit: faults.value("limit", limit(request.limit)),
+        with_payload: faults.flag("with_payload", request.with_payload),
+        filter: faults.value("filter", filter(request.filter)),
     };
-    faultless(faults, query)
-}
-
-/// Records an invalid field and returns a placeholder that is never used.
-fn fault<T: Default>(faults: &mut Vec<FieldError>, field: &'static str, reason: String) -> T {
-    faults.push(FieldError { field, reason });
-    T::default()
-}
-
-fn faultless<T>(faults: Vec<FieldError>, value: T) -> Result<T, Error> {
-    if faults.is_empty() {
-        Ok(value)
-    } else {
-        Err(Error::InvalidFields(faults))
-    }
+    faults.end(query)
 }
 
 fn vector(value: Option<Value>, size: usize) -> Result<Vec<f32>, String> {

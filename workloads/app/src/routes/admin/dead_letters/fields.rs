@@ -3,16 +3,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use url::form_urlencoded;
 use uuid::Uuid;
 
-use crate::{
-    error::{Error, FieldError},
-    publisher::letters::Choice,
-};
+use super::super::{page_size, parameters};
+use crate::{error::Error, faults::Faults, publisher::letters::Choice};
 
-/// The maximum number of dead letters in a list.
-const MAX_PAGE: usize = 100;
 /// The maximum number of identifiers in a choice.
 const MAX_IDS: usize = 100;
 
@@ -21,20 +16,10 @@ const MAX_IDS: usize = 100;
 /// # Errors
 /// Returns [`Error::InvalidFields`] if it has anything but one valid limit.
 pub(super) fn limit(query: Option<&str>) -> Result<usize, Error> {
-    let mut limit = None;
-    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-        if name != "limit" {
-            return Err(fault("query", "has only the parameter limit".to_owned()));
-        }
-        let number: Option<usize> = value.parse().ok();
-        let number = number.filter(|number| (1..=MAX_PAGE).contains(number));
-        if number.is_none() || limit.is_some() {
-            let rule = format!("must be there once, as a whole number from 1 to {MAX_PAGE}");
-            return Err(fault("limit", rule));
-        }
-        limit = number;
-    }
-    Ok(limit.unwrap_or(MAX_PAGE))
+    let mut faults = Faults::default();
+    let [limit] = parameters(query, ["limit"], &mut faults);
+    let limit = page_size(limit, &mut faults);
+    faults.end(limit)
 }
 
 /// Parses a choice.
@@ -47,29 +32,23 @@ pub(super) fn choice(mut body: Map<String, Value>) -> Result<Choice, Error> {
         (None, Some(Value::Bool(true))) => Ok(Choice::All),
         (Some(ids), None | Some(Value::Bool(false))) => ids_of(ids).map(Choice::Ids),
         (Some(_), Some(Value::Bool(true))) => {
-            Err(fault("all", "must not be combined with ids".to_owned()))
+            Err(Error::invalid("all", "must not be combined with ids"))
         }
         (_, Some(other)) if !other.is_boolean() => {
-            Err(fault("all", "must be true or false".to_owned()))
+            Err(Error::invalid("all", "must be true or false"))
         }
-        _ => Err(fault("ids", "is required, unless all is true".to_owned())),
+        _ => Err(Error::invalid("ids", "is required, unless all is true")),
     }
 }
 
 fn ids_of(value: Value) -> Result<BTreeSet<Uuid>, Error> {
-    let rule = || format!("must be an array of 1 to {MAX_IDS} identifiers of jobs");
-    let Value::Array(ids) = value else {
-        return Err(fault("ids", rule()));
+    let rule = format!("must be an array of 1 to {MAX_IDS} identifiers of jobs");
+    let ids = match value {
+        Value::Array(ids) if (1..=MAX_IDS).contains(&ids.len()) => ids,
+        _ => return Err(Error::invalid("ids", rule)),
     };
-    if !(1..=MAX_IDS).contains(&ids.len()) {
-        return Err(fault("ids", rule()));
-    }
     let ids: Option<BTreeSet<Uuid>> = ids.iter().map(|id| id.as_str()?.parse().ok()).collect();
-    ids.ok_or_else(|| fault("ids", rule()))
-}
-
-fn fault(field: &'static str, reason: String) -> Error {
-    Error::InvalidFields(vec![FieldError { field, reason }])
+    ids.ok_or_else(|| Error::invalid("ids", rule))
 }
 
 #[cfg(test)]

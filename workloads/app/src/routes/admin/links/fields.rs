@@ -2,13 +2,16 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use url::form_urlencoded;
 
-use super::bodies::DisableRequest;
+use super::{
+    super::{page_size, parameters},
+    bodies::DisableRequest,
+};
 use crate::{
     body,
-    error::{Error, FieldError},
-    routes::shorten::{self, fault, whole_microseconds},
+    error::Error,
+    faults::Faults,
+    routes::shorten::{self, whole_microseconds},
     store::{
         MAX_TEXT,
         management::{Change, LinkState, Listed, Listing, Position},
@@ -16,43 +19,28 @@ use crate::{
     target,
 };
 
-/// The maximum number of links on a page.
-const MAX_PAGE: usize = 100;
 /// The maximum number of links that one request creates.
 const MAX_LINKS: usize = 100;
-/// The parameters of a list.
-const PARAMETERS: [&str; 4] = ["host", "state", "limit", "after"];
-
 /// Parses a takedown.
 ///
 /// # Errors
 /// Returns [`Error::InvalidFields`] with one entry per invalid field.
 pub(super) fn disable(body: Map<String, Value>) -> Result<Change, Error> {
     let request: DisableRequest = body::fields(body)?;
-    let mut faults = Vec::new();
-    let reason = match request.reason {
-        None => Err("is required".to_owned()),
-        Some(reason) => text(reason),
-    };
-    let reason = reason.unwrap_or_else(|rule| fault(&mut faults, "reason", rule));
-    let legal = match request.legal {
-        None => false,
-        Some(Value::Bool(legal)) => legal,
-        Some(_) => fault(&mut faults, "legal", "must be true or false".to_owned()),
-    };
+    let mut faults = Faults::default();
+    let reason = request.reason.ok_or("is required".to_owned());
+    let reason = faults.value("reason", reason.and_then(text));
+    let legal = faults.flag("legal", request.legal);
     let notice = match request.notice {
         Some(_) if !legal => Err("needs legal: true".to_owned()),
         notice => notice.map(text).transpose(),
     };
-    let notice = notice.unwrap_or_else(|rule| fault(&mut faults, "notice", rule));
-    sound(
-        faults,
-        Change::Disable {
-            legal,
-            reason,
-            notice,
-        },
-    )
+    let notice = faults.value("notice", notice);
+    faults.end(Change::Disable {
+        legal,
+        reason,
+        notice,
+    })
 }
 
 fn text(value: Value) -> Result<String, String> {
@@ -77,10 +65,10 @@ pub(super) fn expiry(
     mut body: Map<String, Value>,
     now: Timestamp,
 ) -> Result<Option<Timestamp>, Error> {
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     if body.contains_key("url") {
-        let rule = "never changes: create another link, and delete this one".to_owned();
-        fault(&mut faults, "url", rule)
+        let rule = "never changes: create another link, and delete this one";
+        faults.add("url", rule)
     }
     let never = body.get("expires_at").is_some_and(Value::is_null);
     let mut field = |name: &str| body.remove(name).filter(|value| !value.is_null());
@@ -98,8 +86,8 @@ pub(super) fn expiry(
             shorten::expiry(ttl_seconds, expires_at, whole_microseconds(now))
         }
     };
-    let end = end.unwrap_or_else(|(field, rule)| fault(&mut faults, field, rule));
-    sound(faults, end)
+    let end = end.unwrap_or_else(|(field, rule)| faults.add(field, rule));
+    faults.end(end)
 }
 
 /// Returns the links to be created. Their fields are parsed one by one later.
@@ -111,10 +99,7 @@ pub(super) fn links(mut body: Map<String, Value>) -> Result<Vec<Value>, Error> {
         Some(Value::Array(links)) if (1..=MAX_LINKS).contains(&links.len()) => Ok(links),
         _ => {
             let rule = format!("must be an array of 1 to {MAX_LINKS} links");
-            Err(Error::InvalidFields(vec![FieldError {
-                field: "links",
-                reason: rule,
-            }]))
+            Err(Error::invalid("links", rule))
         }
     }
 }
@@ -124,75 +109,37 @@ pub(super) fn links(mut body: Map<String, Value>) -> Result<Vec<Value>, Error> {
 /// # Errors
 /// Returns [`Error::InvalidFields`] with one entry per invalid parameter.
 pub(super) fn listing(query: Option<&str>) -> Result<Listing, Error> {
-    let mut faults = Vec::new();
-    let [host, state, limit, after] = parameters(query, &mut faults);
+    let mut faults = Faults::default();
+    let names = ["host", "state", "limit", "after"];
+    let [host, state, limit, after] = parameters(query, names, &mut faults);
     let host = host.map(|host| {
-        target::canonical_host(&host)
-            .unwrap_or_else(|| fault(&mut faults, "host", "must be a host".to_owned()))
+        target::canonical_host(&host).unwrap_or_else(|| faults.add("host", "must be a host"))
     });
     let state = state.and_then(|word| {
         let known = LinkState::ALL
             .into_iter()
             .find(|state| state.as_str() == word);
-        known.or_else(|| {
-            let rule = "must be live, expired, disabled or deleted".to_owned();
-            fault(&mut faults, "state", rule)
-        })
+        let rule = "must be live, expired, disabled or deleted";
+        known.or_else(|| faults.add("state", rule))
     });
-    let limit = limit.map_or(MAX_PAGE, |limit| {
-        let limit = limit
-            .parse::<usize>()
-            .ok()
-            .filter(|limit| (1..=MAX_PAGE).contains(limit));
-        limit.unwrap_or_else(|| {
-            let rule = format!("must be a whole number from 1 to {MAX_PAGE}");
-            fault(&mut faults, "limit", rule)
-        })
-    });
+    let limit = page_size(limit, &mut faults);
     let after = after.map_or_else(Position::default, |after| {
-        Position::parse(&after).unwrap_or_else(|| {
-            let rule = "must be the next of the page before".to_owned();
-            fault(&mut faults, "after", rule)
-        })
+        Position::parse(&after)
+            .unwrap_or_else(|| faults.add("after", "must be the next of the page before"))
     });
     let of = match (host, state) {
-        (Some(host), state) => Some(Listed::Host { host, state }),
-        (None, Some(LinkState::Disabled)) => Some(Listed::TakenDown { deleted: false }),
-        (None, Some(LinkState::Deleted)) => Some(Listed::TakenDown { deleted: true }),
-        (None, _) => None,
-    };
-    match of {
-        Some(of) => sound(faults, Listing { of, limit, after }),
-        None => {
-            let rule = "is required unless state is disabled or deleted".to_owned();
-            fault::<()>(&mut faults, "host", rule);
-            Err(Error::InvalidFields(faults))
-        }
-    }
-}
-
-/// Returns the values of [`PARAMETERS`].
-fn parameters(query: Option<&str>, faults: &mut Vec<FieldError>) -> [Option<String>; 4] {
-    let mut values = <[Option<String>; 4]>::default();
-    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-        match PARAMETERS.iter().position(|known| *known == name) {
-            Some(place) if values[place].is_none() => values[place] = Some(value.into_owned()),
-            Some(place) => fault(faults, PARAMETERS[place], "must be there once".to_owned()),
-            None => {
-                let rule = format!("has only the parameters {}", PARAMETERS.join(", "));
-                fault(faults, "query", rule)
+        (Some(host), state) => Listed::Host { host, state },
+        (None, state) => {
+            if !matches!(state, Some(LinkState::Disabled | LinkState::Deleted)) {
+                let rule = "is required unless state is disabled or deleted";
+                faults.add::<()>("host", rule);
+            }
+            Listed::TakenDown {
+                deleted: state == Some(LinkState::Deleted),
             }
         }
-    }
-    values
-}
-
-fn sound<T>(faults: Vec<FieldError>, value: T) -> Result<T, Error> {
-    if faults.is_empty() {
-        Ok(value)
-    } else {
-        Err(Error::InvalidFields(faults))
-    }
+    };
+    faults.end(Listing { of, limit, after })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::bodies::LinkResult;
 use crate::{
     destination::Destinations,
-    error::{Error, FieldError},
+    error::Error,
     routes::shorten::{self, ShortenResponse},
     state::AppState,
     store::postgres::NewLink,
@@ -31,10 +31,7 @@ pub(super) fn read(
 ) -> Vec<Result<NewLink, Error>> {
     let read_one = |link| {
         let Value::Object(link) = link else {
-            return Err(Error::InvalidFields(vec![FieldError {
-                field: "links",
-                reason: "must contain objects only".to_owned(),
-            }]));
+            return Err(Error::invalid("links", "must contain objects only"));
         };
         let mut link = shorten::parse(link, destinations, Timestamp::now())?;
         link.created_by = Some(by.to_owned());
