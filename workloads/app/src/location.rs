@@ -11,7 +11,7 @@ use crate::target::{self, is_uri_byte};
 /// outside ASCII becomes its A-label, and the bytes that no URI contains are percent-encoded.
 #[must_use]
 pub fn ascii(url: &str) -> Cow<'_, str> {
-    if target::is_plain(url.as_bytes()) {
+    if url.bytes().all(is_uri_byte) {
         return Cow::Borrowed(url);
     }
     let Some((before, host, after)) = parts(url) else {

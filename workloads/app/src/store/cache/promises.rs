@@ -62,7 +62,7 @@ static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("writ
 static PURGE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("purge.lua")));
 
 /// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
-/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss.
+/// destination only if it has the form of one. Otherwise the lookup is a miss.
 pub(super) fn understand(url: Value, none: Value) -> RedisResult<Option<Known>> {
     if let Value::BulkString(mark) = &none
         && let Some(takedown) = takedown_in(mark)
@@ -70,14 +70,7 @@ pub(super) fn understand(url: Value, none: Value) -> RedisResult<Option<Known>> 
         return Ok(Some(Known::Down(takedown)));
     }
     match (url, none) {
-        (Value::BulkString(url), _) => {
-            if target::is_plain(&url) {
-                return Ok(Some(Known::To(url.into())));
-            }
-            let url = str::from_utf8(&url).ok();
-            let sound = url.filter(|url| target::is_sound(url));
-            Ok(sound.map(|url| Known::To(location::ascii(url).into_owned().into())))
-        }
+        (Value::BulkString(url), _) => Ok(target::is_uri(&url).then(|| Known::To(url.into()))),
         (Value::Nil, Value::BulkString(_)) => Ok(Some(Known::Nothing)),
         (Value::Nil, Value::Nil) => Ok(None),
         _ => Err(garbage()),
