@@ -158,12 +158,9 @@ impl CachedLinks {
         // Also if nothing was changed: the first removal may have failed.
         let purged = cache.purge(code, link.told().as_ref()).await;
         if !purged {
-            let reason = self.management.hurry(code).await.err();
-            let reason = reason.map(|error| error.to_string());
             tracing::warn!(
                 event = "purge_postponed",
                 link.code = code.as_str(),
-                error.message = reason,
                 "purge_postponed"
             );
         }

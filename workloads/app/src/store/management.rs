@@ -22,19 +22,13 @@ pub const BATCH: usize = 100;
 const FIND: &str = concat!("SELECT ", columns!(), " FROM links WHERE code = $1");
 
 /// `SKIP LOCKED` makes two replicas claim different links. A link whose replica ends meanwhile becomes due again.
-const CLAIM: &str = "UPDATE links SET purge_due_at = now() + interval '30 seconds' \
+const CLAIM: &str = "UPDATE links SET purge_due_at = now() + interval '10 seconds' \
     WHERE code IN (SELECT code FROM links WHERE purge_due_at <= now() ORDER BY purge_due_at LIMIT $1 FOR UPDATE SKIP LOCKED) \
     RETURNING code, disabled_as, notice, (extract(epoch FROM purge_due_at) * 1000000)::bigint";
 
 /// Leaves a link alone that was changed again meanwhile.
 const PURGED: &str = "UPDATE links SET purge_due_at = NULL \
     WHERE code = $1 AND purge_due_at = timestamptz 'epoch' + $2 * interval '1 microsecond'";
-
-/// Leaves a link alone that was changed again meanwhile, like [`PURGED`].
-const GIVE_BACK: &str = "UPDATE links SET purge_due_at = now() \
-    WHERE code = $1 AND purge_due_at = timestamptz 'epoch' + $2 * interval '1 microsecond'";
-
-const HURRY: &str = "UPDATE links SET purge_due_at = now() WHERE code = $1";
 
 /// A link that has to be removed from the cache once more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,35 +121,10 @@ impl Management {
     /// # Errors
     /// Fails if the database is down.
     pub async fn purged(&self, due: &Due) -> Result<(), StoreError> {
-        self.end_claim(PURGED, due).await
-    }
-
-    /// Ends the claim of a link that the cache has not removed, which makes it due at once for any replica.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
-    pub async fn give_back(&self, due: &Due) -> Result<(), StoreError> {
-        self.end_claim(GIVE_BACK, due).await
-    }
-
-    async fn end_claim(&self, statement: &'static str, due: &Due) -> Result<(), StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {
-                let end = sqlx::query(statement).bind(&due.code).bind(due.until);
-                end.execute(&pool).await
-            })
-            .await
-            .map(drop)
-    }
-
-    /// Makes a link due at once, for any replica that reaches the cache.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
-    pub async fn hurry(&self, code: Code<'_>) -> Result<(), StoreError> {
-        self.0
-            .run("UPDATE links", |pool| async move {
-                sqlx::query(HURRY).bind(code.as_str()).execute(&pool).await
+                let purged = sqlx::query(PURGED).bind(&due.code).bind(due.until);
+                purged.execute(&pool).await
             })
             .await
             .map(drop)

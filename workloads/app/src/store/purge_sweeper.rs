@@ -57,23 +57,18 @@ impl PurgeSweeper {
         }
     }
 
-    /// Removes all links that are due, until the cache fails to confirm one. Those that are left are due in the next
-    /// interval, not only when the claim ends.
+    /// Removes all links that are due, until the cache fails to confirm one. That one and those behind it become due again
+    /// when their claims end.
     async fn sweep(&self) -> Result<(), StoreError> {
         loop {
             let claimed = self.management.claim().await?;
-            let mut is_confirmed = true;
             for due in &claimed {
-                if is_confirmed && let Ok(code) = Code::parse(&due.code) {
-                    is_confirmed = self.cache.purge(code, due.takedown.as_ref()).await;
+                if let Ok(code) = Code::parse(&due.code)
+                    && !self.cache.purge(code, due.takedown.as_ref()).await
+                {
+                    return Ok(());
                 }
-                match is_confirmed {
-                    true => self.management.purged(due).await?,
-                    false => self.management.give_back(due).await?,
-                }
-            }
-            if !is_confirmed {
-                return Ok(());
+                self.management.purged(due).await?;
             }
             if claimed.len() < BATCH {
                 return Ok(());

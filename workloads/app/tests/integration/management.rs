@@ -371,7 +371,7 @@ async fn a_link_that_the_cache_did_not_remove_is_due_again_unless_it_was_changed
     manage(&app, "POST", &format!("{path}/disable"), reason).await;
     let mut connection = database.connect().await.unwrap();
     let mut make_due = async || {
-        let due = "UPDATE links SET purge_due_at = now()";
+        let due = "UPDATE links SET purge_due_at = now() WHERE purge_due_at IS NOT NULL";
         connection.execute(due).await.unwrap();
     };
     let handle = access(&database).await;
@@ -381,17 +381,24 @@ async fn a_link_that_the_cache_did_not_remove_is_due_again_unless_it_was_changed
     assert_eq!((claimed.len(), &claimed[0].code), (1, &code));
     assert_eq!(management.claim().await.unwrap(), [], "it is claimed");
 
-    management.give_back(&claimed[0]).await.unwrap();
+    // The claim ends.
+    make_due().await;
     let again = management.claim().await.unwrap();
     assert_eq!(again[0].code, code);
     // The end of an earlier claim ends no later one.
-    management.give_back(&claimed[0]).await.unwrap();
-    assert_eq!(management.claim().await.unwrap(), []);
+    management.purged(&claimed[0]).await.unwrap();
+    make_due().await;
+    let last = management.claim().await.unwrap();
+    assert_eq!(last[0].code, code);
 
     manage(&app, "POST", &format!("{path}/enable"), None).await;
-    management.give_back(&again[0]).await.unwrap();
-    let due = management.claim().await.unwrap();
-    assert_eq!(due, [], "the change has a time of its own");
+    management.purged(&last[0]).await.unwrap();
+    make_due().await;
+    let changed = management.claim().await.unwrap();
+    assert_eq!(changed[0].code, code, "the change has a time of its own");
+    management.purged(&changed[0]).await.unwrap();
+    make_due().await;
+    assert_eq!(management.claim().await.unwrap(), []);
 }
 
 #[tokio::test]
