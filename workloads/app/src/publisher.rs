@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use lapin::ConnectionStatus;
 use shortener_common::{
-    backends::{Health, StoreState},
+    backends::Health,
     budget::{Budget, Share},
     queue::{Broker, origin::Origin},
     telemetry::{messaging, span::Tracer},
@@ -98,7 +98,8 @@ pub struct Publisher {
     waiting: mpsc::Sender<Pending>,
     budget: Budget,
     state: watch::Receiver<State>,
-    health: Health,
+    /// The state of the broker, for the operator.
+    pub health: Health,
     metrics: PublisherMetrics,
     tracer: Tracer,
 }
@@ -149,12 +150,6 @@ impl Publisher {
             metrics,
             tracer,
         }
-    }
-
-    /// Returns the state of the broker, for the operator.
-    #[must_use]
-    pub fn store_state(&self) -> StoreState {
-        self.health.state()
     }
 
     /// Completes once there is a connection to the broker.

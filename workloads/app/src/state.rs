@@ -177,10 +177,9 @@ impl Process for AppState {
     fn backends(&self) -> Backends {
         let (queue, vector) = (self.queue.as_ref(), self.vector.as_ref());
         Backends {
-            database: self.links.database_state(),
-            cache: self.links.cache_state(),
-            queue: queue.map(|queue| queue.publisher.store_state()),
+            queue: queue.map(|queue| queue.publisher.health.state()),
             vector: vector.map(|vector| vector.store.store_state()),
+            ..self.links.backends()
         }
     }
 }

@@ -8,26 +8,28 @@ use std::error::Error;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::tls::{self, TlsFault};
+use crate::tls;
 
 /// A reason why a store cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The server's certificate has expired or is not valid yet.
+    /// That of the server, or of an intermediate authority.
+    #[error("the server's certificate has expired or is not valid yet")]
     TlsExpired,
-    /// No trusted authority signed the server's certificate.
+    #[error("the server's certificate is not signed by a trusted authority")]
     TlsUntrusted,
-    /// The server's certificate is for another name.
+    #[error("the server's certificate is for another name")]
     TlsName,
-    /// The TLS handshake was refused for another reason.
+    /// The server or this program refused it for another reason, such as a missing client certificate.
+    #[error("the TLS handshake was refused")]
     TlsRefused,
-    /// The server refuses the user, the password, the key, or a right of the user.
+    #[error("the server refuses the user, the password, the key, or a right of the user")]
     Denied,
-    /// The server does not answer, or not in its protocol.
+    #[error("the server does not answer, or not in its protocol")]
     Unreachable,
-    /// The server has no such database, virtual host or master.
+    #[error("the server has no such database, virtual host or master")]
     NotFound,
-    /// The collection of the vector store differs from the settings.
+    #[error("the collection of the vector store differs from the settings")]
     OtherCollection,
 }
 
@@ -61,18 +63,7 @@ impl Fault {
     /// Returns the fault of a connection that failed before the server could refuse anything.
     #[must_use]
     pub fn of_connection(error: &(dyn Error + 'static)) -> Self {
-        tls::fault(error).map_or(Self::Unreachable, Self::from)
-    }
-}
-
-impl From<TlsFault> for Fault {
-    fn from(fault: TlsFault) -> Self {
-        match fault {
-            TlsFault::Expired => Self::TlsExpired,
-            TlsFault::Untrusted => Self::TlsUntrusted,
-            TlsFault::WrongName => Self::TlsName,
-            TlsFault::Refused => Self::TlsRefused,
-        }
+        tls::fault(error).unwrap_or(Self::Unreachable)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
 use crate::{
     logging::{self, Logging},
@@ -23,7 +23,7 @@ pub use pooler::Pooler;
 use pooler::with_session_settings;
 pub use purge::PurgeArgs;
 pub use queue::QueueArgs;
-pub use tls::{CacheTlsFiles, DatabaseTlsFiles, QueueTlsFiles, TlsMode, VectorTlsFiles};
+pub use tls::{CacheTlsFiles, DatabaseTlsFiles, QueueTlsFiles, VectorTlsFiles};
 
 /// The default port of PostgreSQL.
 const POSTGRES_PORT: u16 = 5432;
@@ -54,10 +54,10 @@ pub struct DatabaseArgs {
     /// Password; takes precedence over the password in the URL.
     #[arg(long, env, hide_env_values = true)]
     pub database_password: Option<String>,
-    /// Extent to which the server's certificate is verified; takes precedence over `sslmode` in the URL, and is
-    /// `verify-full` if absent and certificates are set.
-    #[arg(long, env, value_enum)]
-    pub database_tls_mode: Option<TlsMode>,
+    /// Extent to which the server's certificate is verified: `require` (not at all), `verify-ca` or `verify-full`. It takes
+    /// precedence over `sslmode` in the URL, and is `verify-full` if absent and certificates are set.
+    #[arg(long, env)]
+    pub database_tls_mode: Option<PgSslMode>,
     /// Pooler between this program and the server; none if absent.
     #[arg(long, env, value_enum)]
     pub database_pooler: Option<Pooler>,
@@ -100,8 +100,8 @@ impl DatabaseArgs {
 
     fn over_tls(&self, options: PgConnectOptions, tls: ClientTls) -> PgConnectOptions {
         // The library verifies nothing in the mode `require`, even with an authority.
-        let mode = self.database_tls_mode.unwrap_or(TlsMode::VerifyFull);
-        let mut options = options.ssl_mode(mode.into());
+        let mode = self.database_tls_mode.unwrap_or(PgSslMode::VerifyFull);
+        let mut options = options.ssl_mode(mode);
         if let Some(authorities) = tls.authorities {
             options = options.ssl_root_cert_from_pem(authorities.into_bytes());
         }

@@ -33,10 +33,7 @@ pub use lane::LaneMetrics;
 use lane::{Lane, Lanes};
 use watcher::Watcher;
 
-use crate::{
-    backends::{Health, StoreState},
-    telemetry::call::Server,
-};
+use crate::{backends::Health, telemetry::call::Server};
 
 /// The wait after which a request triggers a probe. A database that refuses or closes the connection is detected
 /// immediately.
@@ -66,7 +63,8 @@ pub struct Database {
     state: watch::Receiver<State>,
     probes: Arc<ProbeRequests>,
     server: Server,
-    health: Health,
+    /// The state of the database, for the operator.
+    pub health: Health,
     lanes: Arc<Lanes>,
 }
 
@@ -113,12 +111,6 @@ impl Database {
             health,
             lanes,
         }
-    }
-
-    /// Returns the state of the database, for the operator.
-    #[must_use]
-    pub fn store_state(&self) -> StoreState {
-        self.health.state()
     }
 
     /// Waits until the database is up, at most for the given time.

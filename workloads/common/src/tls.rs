@@ -13,6 +13,8 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
+use crate::backends::Fault;
+
 /// The settings of TLS to a store, with the files not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsSettings<'a> {
@@ -115,48 +117,13 @@ fn certificates(pem: &str, setting: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A reason why a TLS handshake failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TlsFault {
-    /// The server's certificate, or that of an intermediate authority, has expired or is not valid yet.
-    #[error("the server's certificate has expired or is not valid yet")]
-    Expired,
-    /// No trusted authority signed the server's certificate.
-    #[error("the server's certificate is not signed by a trusted authority")]
-    Untrusted,
-    /// The server's certificate is for another name.
-    #[error("the server's certificate is for another name")]
-    WrongName,
-    /// The server or this program refused the handshake for another reason, such as a missing client certificate.
-    #[error("the TLS handshake was refused")]
-    Refused,
-}
-
-impl From<&rustls::Error> for TlsFault {
-    fn from(error: &rustls::Error) -> Self {
-        let rustls::Error::InvalidCertificate(error) = error else {
-            return Self::Refused;
-        };
-        match error {
-            CertificateError::Expired
-            | CertificateError::ExpiredContext { .. }
-            | CertificateError::NotValidYet
-            | CertificateError::NotValidYetContext { .. } => Self::Expired,
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                Self::WrongName
-            }
-            _ => Self::Untrusted,
-        }
-    }
-}
-
 /// Returns the reason if an error is a failed TLS handshake, at any depth.
 #[must_use]
-pub fn fault(error: &(dyn Error + 'static)) -> Option<TlsFault> {
+pub fn fault(error: &(dyn Error + 'static)) -> Option<Fault> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<rustls::Error>() {
-            return Some(error.into());
+            return Some(fault_of(error));
         }
         // An I/O error and a shared error name the source of what they hold, and not what they hold.
         let held = error.downcast_ref::<io::Error>();
@@ -169,6 +136,22 @@ pub fn fault(error: &(dyn Error + 'static)) -> Option<TlsFault> {
         };
     }
     None
+}
+
+fn fault_of(error: &rustls::Error) -> Fault {
+    let rustls::Error::InvalidCertificate(error) = error else {
+        return Fault::TlsRefused;
+    };
+    match error {
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => Fault::TlsExpired,
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Fault::TlsName
+        }
+        _ => Fault::TlsUntrusted,
+    }
 }
 
 /// Returns the text of an error, and the reason if it is a failed TLS handshake.
@@ -194,19 +177,16 @@ mod tests {
     fn the_reason_of_a_failed_handshake_is_found_at_any_depth() {
         let invalid = rustls::Error::InvalidCertificate;
         for (error, expected) in [
-            (invalid(CertificateError::Expired), TlsFault::Expired),
-            (invalid(CertificateError::NotValidYet), TlsFault::Expired),
+            (invalid(CertificateError::Expired), Fault::TlsExpired),
+            (invalid(CertificateError::NotValidYet), Fault::TlsExpired),
             (
                 invalid(CertificateError::UnknownIssuer),
-                TlsFault::Untrusted,
+                Fault::TlsUntrusted,
             ),
-            (
-                invalid(CertificateError::NotValidForName),
-                TlsFault::WrongName,
-            ),
+            (invalid(CertificateError::NotValidForName), Fault::TlsName),
             (
                 rustls::Error::AlertReceived(AlertDescription::CertificateRequired),
-                TlsFault::Refused,
+                Fault::TlsRefused,
             ),
         ] {
             assert_eq!(fault(&error), Some(expected));

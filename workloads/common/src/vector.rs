@@ -13,9 +13,9 @@ mod settings;
 use std::time::{Duration, Instant};
 
 use qdrant_client::qdrant::{
-    Condition, DeletePointsBuilder, Filter, PointId, PointsIdsList, QueryPointsBuilder,
-    ScrollPointsBuilder, UpsertPointsBuilder, collections_client::CollectionsClient,
-    points_client::PointsClient,
+    Condition, DeletePointsBuilder, Filter, PointId, PointStruct, PointsIdsList,
+    QueryPointsBuilder, ScrollPointsBuilder, UpsertPointsBuilder,
+    collections_client::CollectionsClient, points_client::PointsClient,
 };
 use tokio::{sync::watch, time::timeout};
 use tonic::{Response, Status};
@@ -24,13 +24,14 @@ use self::{collection::Shape, connection::Transport};
 pub use self::{
     error::VectorError,
     metrics::VectorMetrics,
-    points::{Hit, Match, Point, Query},
-    settings::{Distance, VectorArgs},
+    points::{Hit, Query},
+    settings::VectorArgs,
 };
 use crate::{
     backends::{Fault, StoreState},
     telemetry::call::Server,
 };
+pub use qdrant_client::qdrant::{Distance, r#match::MatchValue};
 
 /// The timeout of an operation.
 const OPERATION: Duration = Duration::from_secs(3);
@@ -137,8 +138,7 @@ impl VectorStore {
     ///
     /// # Errors
     /// Fails if that is not certain.
-    pub async fn upsert(&self, points: Vec<Point>) -> Result<(), VectorError> {
-        let points: Vec<_> = points.into_iter().map(Into::into).collect();
+    pub async fn upsert(&self, points: Vec<PointStruct>) -> Result<(), VectorError> {
         let request = UpsertPointsBuilder::new(&self.collection, points).wait(true);
         let mut points = self.points.clone();
         self.ask("upsert", points.upsert(request.build()))

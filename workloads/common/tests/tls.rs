@@ -16,7 +16,7 @@ use shortener_common::{
     config::{DatabaseArgs, QueueArgs},
     database::unusable,
     queue::{self, connect},
-    tls::{TlsFault, explained, fault},
+    tls::{explained, fault},
     vector::{VectorArgs, VectorError, VectorMetrics, VectorStore},
 };
 use shortener_testing::servers;
@@ -37,13 +37,13 @@ const NAME: &str = "localhost";
 
 /// A host, an authority that a client may trust, true if the server's certificate has expired, and the fault that the
 /// client finds.
-type Case = (&'static str, &'static str, bool, Option<TlsFault>);
+type Case = (&'static str, &'static str, bool, Option<Fault>);
 
 const CASES: [Case; 4] = [
     (NAME, "ca.crt", false, None),
-    (NAME, "ca.crt", true, Some(TlsFault::Expired)),
-    (NAME, "other-ca.crt", false, Some(TlsFault::Untrusted)),
-    ("127.0.0.1", "ca.crt", false, Some(TlsFault::WrongName)),
+    (NAME, "ca.crt", true, Some(Fault::TlsExpired)),
+    (NAME, "other-ca.crt", false, Some(Fault::TlsUntrusted)),
+    ("127.0.0.1", "ca.crt", false, Some(Fault::TlsName)),
 ];
 
 fn file(name: &str) -> String {
@@ -164,10 +164,10 @@ async fn the_mode_decides_how_much_of_a_database_s_certificate_is_verified() {
             "verify-ca",
             "other-ca.crt",
             false,
-            Some(TlsFault::Untrusted),
+            Some(Fault::TlsUntrusted),
         ),
-        ("verify-ca", "ca.crt", true, Some(TlsFault::Expired)),
-        ("verify-full", "ca.crt", false, Some(TlsFault::WrongName)),
+        ("verify-ca", "ca.crt", true, Some(Fault::TlsExpired)),
+        ("verify-full", "ca.crt", false, Some(Fault::TlsName)),
     ] {
         let found = database(other_name, expired, with_mode(mode, authority)).await;
         let found = found.map(drop).map_err(|error| fault(&error));

@@ -72,10 +72,13 @@ impl Process for Probed {
 
     fn backends(&self) -> Backends {
         Backends {
-            database: self.database.store_state(),
+            database: self.database.health.state(),
             cache: None,
             queue: Some(self.queue.state()),
-            vector: self.vector.as_ref().map(Vector::store_state),
+            vector: self
+                .vector
+                .as_ref()
+                .map(|vector| vector.store.store_state()),
         }
     }
 }
@@ -153,25 +156,9 @@ impl Worker {
         Ok(self.internal.local_addr()?)
     }
 
-    /// Sets the pause before the second attempt at a job; one second by default.
+    /// Changes the settings of the processing.
     #[must_use]
-    pub fn with_retry_pause(self, pause: Duration) -> Self {
-        self.with(|processor| processor.retry_pause = pause)
-    }
-
-    /// Sets the time for which a job waits for a backend; twenty minutes by default.
-    #[must_use]
-    pub fn with_hold_at_most(self, time: Duration) -> Self {
-        self.with(|processor| processor.hold_at_most = time)
-    }
-
-    /// Sets the time for which a worker without the vector profile expects to be replaced; two minutes by default.
-    #[must_use]
-    pub fn with_replaced_within(self, time: Duration) -> Self {
-        self.with(|processor| processor.context.disabled.replaced_within = time)
-    }
-
-    fn with(mut self, set: impl FnOnce(&mut Processor)) -> Self {
+    pub fn with(mut self, set: impl FnOnce(&mut Processor)) -> Self {
         // There is no other reference before the worker runs.
         Arc::get_mut(&mut self.consumer.processor).map(set);
         self

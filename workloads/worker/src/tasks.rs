@@ -11,7 +11,6 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use shortener_common::{
-    backends::StoreState,
     backoff::Backoff,
     database::{Database, StoreError},
     documents::{Documents, IndexError},
@@ -78,7 +77,7 @@ impl Context {
 #[derive(Clone, Debug)]
 pub struct Vector {
     documents: Documents,
-    store: Arc<VectorStore>,
+    pub(crate) store: Arc<VectorStore>,
 }
 
 /// Backoff between checks of a store that is down.
@@ -98,12 +97,6 @@ impl Vector {
             documents: Documents::new(database.clone()),
             store: Arc::new(store),
         }
-    }
-
-    /// Returns the state of the store, for the operator.
-    #[must_use]
-    pub fn store_state(&self) -> StoreState {
-        self.store.store_state()
     }
 
     /// Waits until the store answers, with or without the collection.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shortener_common::{
-    backends::StoreState,
+    backends::Backends,
     batcher::{Batcher, Limits, NoAnswer, Question},
     database::{LONGEST, StoreError},
 };
@@ -80,17 +80,15 @@ impl CachedLinks {
         }
     }
 
-    /// Returns the state of the database, for the operator.
+    /// Returns the states of the database and of the cache, for the operator.
     #[must_use]
-    pub fn database_state(&self) -> StoreState {
-        self.links.database().store_state()
-    }
-
-    /// Returns the state of the cache, for the operator; `None` without a cache.
-    #[must_use]
-    pub fn cache_state(&self) -> Option<StoreState> {
-        let cache = self.cache.as_ref()?;
-        Some(cache.connection().store_state())
+    pub fn backends(&self) -> Backends {
+        let cache = self.cache.as_ref();
+        Backends {
+            database: self.links.database().health.state(),
+            cache: cache.map(|cache| cache.connection().health.state()),
+            ..Backends::default()
+        }
     }
 
     /// Resolves a code; `None` if it was never assigned.

@@ -2,31 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use sqlx::postgres::PgSslMode;
+use clap::Args;
 
 use crate::tls::TlsSettings;
-
-/// The extent to which the certificate of the database is verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TlsMode {
-    /// TLS without verification.
-    Require,
-    /// A trusted authority must have signed the certificate.
-    VerifyCa,
-    /// A trusted authority must have signed the certificate for the host of the connection.
-    VerifyFull,
-}
-
-impl From<TlsMode> for PgSslMode {
-    fn from(mode: TlsMode) -> Self {
-        match mode {
-            TlsMode::Require => Self::Require,
-            TlsMode::VerifyCa => Self::VerifyCa,
-            TlsMode::VerifyFull => Self::VerifyFull,
-        }
-    }
-}
 
 macro_rules! tls_files {
     ($(#[$doc:meta])* $name:ident, $flag:tt, $store:tt) => {

@@ -86,7 +86,7 @@ fn fault(error: &sqlx::Error) -> Option<Fault> {
                 code => code.starts_with("28").then_some(Fault::Denied),
             }
         }
-        sqlx::Error::Tls(_) => Some(tls::fault(error).map_or(Fault::TlsRefused, Fault::from)),
+        sqlx::Error::Tls(_) => Some(tls::fault(error).unwrap_or(Fault::TlsRefused)),
         error => is_connection_error(error).then(|| Fault::of_connection(error)),
     }
 }

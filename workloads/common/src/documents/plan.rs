@@ -2,8 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use qdrant_client::{Payload, qdrant::PointStruct};
+use serde_json::{Map, Value};
+
 use super::{DocumentId, malformed};
-use crate::{database::StoreError, vector::Point};
+use crate::database::StoreError;
 
 /// The changes made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +39,7 @@ impl Versions {
 /// The rows of a batch by the action that each needs.
 #[derive(Default)]
 pub(super) struct Plan {
-    pub(super) points: Vec<Point>,
+    pub(super) points: Vec<PointStruct>,
     pub(super) indexed: Versions,
     pub(super) removed: Versions,
     pub(super) unfit: Versions,
@@ -61,11 +64,11 @@ impl Plan {
                 Some(vector) => {
                     let payload = payload.unwrap_or_default();
                     plan.indexed.push(id, version);
-                    plan.points.push(Point {
-                        id: id.unsigned_abs(),
-                        vector,
-                        payload: serde_json::from_str(&payload).map_err(malformed)?,
-                    });
+                    let payload: Map<String, Value> =
+                        serde_json::from_str(&payload).map_err(malformed)?;
+                    let id = id.unsigned_abs();
+                    plan.points
+                        .push(PointStruct::new(id, vector, Payload::from(payload)));
                 }
             }
         }

@@ -3,13 +3,12 @@
 use std::fmt;
 
 use qdrant_client::qdrant::{
-    CollectionInfo, CreateCollectionBuilder, CreateFieldIndexCollectionBuilder,
-    Distance as LiveDistance, FieldType, GetCollectionInfoRequest, VectorParamsBuilder,
-    vectors_config::Config,
+    CollectionInfo, CreateCollectionBuilder, CreateFieldIndexCollectionBuilder, Distance,
+    FieldType, GetCollectionInfoRequest, VectorParamsBuilder, vectors_config::Config,
 };
 use tonic::{Code, Status};
 
-use super::{Distance, VectorError, VectorStore};
+use super::{VectorError, VectorStore};
 
 /// The payload fields with an index for filters.
 const INDEXED_FIELDS: [&str; 1] = ["category"];
@@ -23,11 +22,11 @@ pub(super) struct Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text(u64::from(self.size), self.distance.into()).fmt(formatter)
+        text(u64::from(self.size), self.distance).fmt(formatter)
     }
 }
 
-fn text(size: u64, distance: LiveDistance) -> String {
+fn text(size: u64, distance: Distance) -> String {
     format!("size {size} and distance {}", distance.as_str_name())
 }
 
@@ -44,8 +43,7 @@ impl Shape {
         let Some(Config::Params(vectors)) = vectors else {
             return Some("named vectors or no vectors".to_owned());
         };
-        let same = vectors.size == u64::from(self.size)
-            && vectors.distance() == LiveDistance::from(self.distance);
+        let same = vectors.size == u64::from(self.size) && vectors.distance() == self.distance;
         (!same).then(|| text(vectors.size, vectors.distance()))
     }
 }
@@ -113,7 +111,7 @@ impl VectorStore {
     /// # Errors
     /// Fails if the store is down.
     pub async fn create(&self) -> Result<bool, VectorError> {
-        let distance = LiveDistance::from(self.shape.distance);
+        let distance = self.shape.distance;
         let vectors = VectorParamsBuilder::new(self.shape.size.into(), distance);
         let collection = CreateCollectionBuilder::new(&self.collection)
             .vectors_config(vectors)
@@ -157,7 +155,7 @@ mod tests {
         }
     }
 
-    fn with_shape(size: u64, distance: LiveDistance) -> CollectionInfo {
+    fn with_shape(size: u64, distance: Distance) -> CollectionInfo {
         live(Some(Config::Params(VectorParams {
             size,
             distance: distance.into(),
@@ -168,13 +166,13 @@ mod tests {
     #[test]
     fn a_collection_fits_only_with_the_same_size_and_distance() {
         for (live, found) in [
-            (with_shape(4, LiveDistance::Cosine), None),
+            (with_shape(4, Distance::Cosine), None),
             (
-                with_shape(8, LiveDistance::Cosine),
+                with_shape(8, Distance::Cosine),
                 Some("size 8 and distance Cosine"),
             ),
             (
-                with_shape(4, LiveDistance::Dot),
+                with_shape(4, Distance::Dot),
                 Some("size 4 and distance Dot"),
             ),
             (
@@ -195,7 +193,7 @@ mod tests {
     fn the_difference_is_told_with_what_was_expected_and_what_to_do() {
         let error = VectorError::OtherCollection {
             name: "docs".to_owned(),
-            found: text(8, LiveDistance::Dot),
+            found: text(8, Distance::Dot),
             expected: SHAPE.to_string(),
         };
         let message = error.to_string();

@@ -44,7 +44,7 @@ impl From<Status> for VectorError {
                         Some(fault) => format!("{fault} ({text})"),
                         None => text,
                     },
-                    fault: tls.map(Fault::from).or_else(|| fault(code)),
+                    fault: tls.or_else(|| fault(code)),
                 }
             }
         }

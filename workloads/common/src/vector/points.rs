@@ -1,18 +1,10 @@
-//! Points, queries and hits, and their conversion to and from gRPC messages.
+//! Queries, and the hits of their answers.
 
 use qdrant_client::{
     Payload,
-    qdrant::{PointStruct, ScoredPoint, r#match::MatchValue, point_id::PointIdOptions},
+    qdrant::{ScoredPoint, r#match::MatchValue, point_id::PointIdOptions},
 };
 use serde_json::{Map, Value};
-
-/// A point to be stored.
-#[derive(Clone, Debug)]
-pub struct Point {
-    pub id: u64,
-    pub vector: Vec<f32>,
-    pub payload: Map<String, Value>,
-}
 
 /// A search for the nearest points.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,15 +16,7 @@ pub struct Query {
     /// True if the hits should include their payloads.
     pub with_payload: bool,
     /// Payload fields and their required values; a point must match all of them.
-    pub filter: Vec<(String, Match)>,
-}
-
-/// The required value of a payload field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Match {
-    Text(String),
-    Number(i64),
-    Flag(bool),
+    pub filter: Vec<(String, MatchValue)>,
 }
 
 /// One of the nearest points.
@@ -43,22 +27,6 @@ pub struct Hit {
     pub score: f32,
     /// The payload, if requested.
     pub payload: Option<Map<String, Value>>,
-}
-
-impl From<Point> for PointStruct {
-    fn from(point: Point) -> Self {
-        Self::new(point.id, point.vector, Payload::from(point.payload))
-    }
-}
-
-impl From<Match> for MatchValue {
-    fn from(value: Match) -> Self {
-        match value {
-            Match::Text(text) => text.into(),
-            Match::Number(number) => number.into(),
-            Match::Flag(flag) => flag.into(),
-        }
-    }
 }
 
 impl Hit {

@@ -1,6 +1,7 @@
 //! The settings of the vector store.
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args};
+use qdrant_client::qdrant::Distance;
 
 use crate::{
     config::{VectorTlsFiles, port, url_of},
@@ -9,28 +10,6 @@ use crate::{
 
 /// The gRPC port of Qdrant.
 const PORT: u16 = 6334;
-
-/// The distance function of a collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "PascalCase")]
-pub enum Distance {
-    /// The cosine of the angle; higher is nearer.
-    Cosine,
-    /// The dot product; higher is nearer.
-    Dot,
-    /// The Euclidean distance; lower is nearer.
-    Euclid,
-}
-
-impl From<Distance> for qdrant_client::qdrant::Distance {
-    fn from(distance: Distance) -> Self {
-        match distance {
-            Distance::Cosine => Self::Cosine,
-            Distance::Dot => Self::Dot,
-            Distance::Euclid => Self::Euclid,
-        }
-    }
-}
 
 /// Address and collection of the vector store.
 #[derive(Clone, Debug, Args)]
@@ -59,8 +38,8 @@ pub struct VectorArgs {
     /// Number of dimensions of a vector.
     #[arg(long, env, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub vector_size: u32,
-    /// Distance function of the collection.
-    #[arg(long, env, value_enum, default_value_t = Distance::Cosine)]
+    /// Distance function of the collection: `Cosine`, `Dot` or `Euclid`.
+    #[arg(long, env, default_value = "Cosine", value_parser = distance)]
     pub vector_distance: Distance,
 }
 
@@ -85,6 +64,12 @@ impl VectorArgs {
     pub(super) fn tls_settings(&self) -> TlsSettings<'_> {
         self.tls.settings(self.vector_tls)
     }
+}
+
+fn distance(name: &str) -> Result<Distance, &'static str> {
+    let known = [Distance::Cosine, Distance::Dot, Distance::Euclid];
+    let found = known.into_iter().find(|known| known.as_str_name() == name);
+    found.ok_or("must be Cosine, Dot or Euclid")
 }
 
 #[cfg(test)]

@@ -246,7 +246,7 @@ async fn a_job_that_was_given_back_for_the_want_of_the_store_is_taken_when_the_s
     proxy.set(Path::Refused);
     let config = config_at(&database, &broker, &collection, url_at(proxy.address));
     let worker = bind(config, Registry::default()).await;
-    let worker = Running::run(worker.with_hold_at_most(Duration::ZERO));
+    let worker = Running::run(worker.with(|processor| processor.hold_at_most = Duration::ZERO));
     worker.ready().await;
     let job = publish(&broker, r#"{"task":"index","id":1}"#).await;
     let given_back = "jobs_processed_total{outcome=\"given_back\"} 1";

@@ -76,7 +76,7 @@ pub async fn bind(config: WorkerArgs, registry: Registry) -> Worker {
     Worker::bind(config, Metrics::default(), tracer, registry)
         .await
         .unwrap()
-        .with_retry_pause(Duration::from_millis(1))
+        .with(|processor| processor.retry_pause = Duration::from_millis(1))
 }
 
 /// A running worker in this process.

@@ -17,7 +17,9 @@ async fn a_worker_that_is_not_replaced_refuses_them() {
     let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let worker = bind(config(&database, &broker.url()), Registry::default()).await;
-    let worker = Running::run(worker.with_replaced_within(Duration::ZERO));
+    let worker = Running::run(worker.with(|processor| {
+        processor.context.disabled.replaced_within = Duration::ZERO;
+    }));
     worker.ready().await;
     for job in JOBS {
         let job = publish(&broker, job).await;

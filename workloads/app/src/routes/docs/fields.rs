@@ -1,7 +1,7 @@
 //! The fields of documents and queries, and their rules. Every invalid field is reported.
 
 use serde_json::{Map, Value};
-use shortener_common::vector::{Match, Query};
+use shortener_common::vector::{MatchValue, Query};
 
 use super::bodies::{DocumentRequest, QueryRequest};
 use crate::{body, error::Error, faults::Faults};
@@ -125,7 +125,7 @@ fn limit(value: Option<Value>) -> Result<u64, String> {
     }
 }
 
-fn filter(value: Option<Value>) -> Result<Vec<(String, Match)>, String> {
+fn filter(value: Option<Value>) -> Result<Vec<(String, MatchValue)>, String> {
     let conditions = match value {
         None => return Ok(Vec::new()),
         Some(Value::Object(conditions)) => conditions,
@@ -137,16 +137,16 @@ fn filter(value: Option<Value>) -> Result<Vec<(String, Match)>, String> {
     conditions.into_iter().map(condition).collect()
 }
 
-fn condition((field, value): (String, Value)) -> Result<(String, Match), String> {
+fn condition((field, value): (String, Value)) -> Result<(String, MatchValue), String> {
     // Other characters have a special meaning in the store's field paths.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if field.is_empty() || !field.bytes().all(plain) {
         return Err("must have only field names of A-Z, a-z, 0-9, '_' and '-'".to_owned());
     }
     let wanted = match value {
-        Value::String(text) => Some(Match::Text(text)),
-        Value::Bool(flag) => Some(Match::Flag(flag)),
-        Value::Number(number) => body::whole::<i64>(&number).map(Match::Number),
+        Value::String(text) => Some(MatchValue::from(text)),
+        Value::Bool(flag) => Some(MatchValue::from(flag)),
+        Value::Number(number) => body::whole::<i64>(&number).map(MatchValue::from),
         _ => None,
     };
     wanted.map(|wanted| (field, wanted)).ok_or_else(|| {
@@ -257,9 +257,9 @@ mod tests {
         assert_eq!(
             full.filter,
             [
-                ("a-b".to_owned(), Match::Text("x".to_owned())),
-                ("f".to_owned(), Match::Flag(true)),
-                ("n".to_owned(), Match::Number(-1)),
+                ("a-b".to_owned(), MatchValue::from("x".to_owned())),
+                ("f".to_owned(), MatchValue::from(true)),
+                ("n".to_owned(), MatchValue::from(-1)),
             ]
         );
     }

@@ -9,11 +9,7 @@ use std::{future::Future, io, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
-use shortener_common::{
-    backends::{Health, StoreState},
-    telemetry::call::Server,
-    tls,
-};
+use shortener_common::{backends::Health, telemetry::call::Server, tls};
 use tokio::{
     sync::{Notify, Semaphore, watch},
     time::{Instant, sleep, timeout},
@@ -52,7 +48,8 @@ pub struct Connection {
     pub(super) checks: Notify,
     commands: Semaphore,
     pub(super) missed: PendingWrites,
-    health: Health,
+    /// The state of the cache, for the operator.
+    pub health: Health,
     metrics: CacheMetrics,
     /// The last warning: a full cache rejects every write, and one that is down every connection, which is logged once.
     warned: Mutex<String>,
@@ -90,12 +87,6 @@ impl Connection {
         let mut state = self.state.subscribe();
         let up = state.wait_for(|breaker| breaker.connection().is_some());
         let _ = timeout(GRACE, up).await;
-    }
-
-    /// Returns the state of the cache, for the operator.
-    #[must_use]
-    pub fn store_state(&self) -> StoreState {
-        self.health.state()
     }
 
     /// Runs one command of a request in a span with its name. Returns `None` if the cache is down, does not answer in
