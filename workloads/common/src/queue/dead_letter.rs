@@ -1,21 +1,14 @@
 //! A dead letter: the message of a job that was given up. The broker keeps the message as it was, and adds the reason.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use lapin::{
     BasicProperties,
     types::{AMQPValue, FieldTable},
 };
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    job::{client_id, header, id_of, label, task_of, text_of},
+    job::{header, id_of, label, names_of, text_of},
     origin::{ORIGIN, Origin},
 };
 
@@ -44,18 +37,14 @@ impl DeadLetter {
     /// Reads a message of the dead-letter queue. Its values are not kept, so that a large job takes no more memory.
     #[must_use]
     pub fn read(properties: &BasicProperties, body: &[u8]) -> Self {
-        let task = task_of(body).ok();
-        // Without an object there is no field.
-        let named = task
-            .is_some()
-            .then(|| serde_json::from_slice::<Named>(body).ok());
+        let names = names_of(body).unwrap_or_default();
         let death = last_death(properties);
         let of_death = |name: &str| death.and_then(|death| death.inner().get(name));
         let reason = of_death("reason").and_then(text_of);
         Self {
             id: id_of(properties),
-            task: task.unwrap_or_default(),
-            client_id: named.flatten().and_then(|named| client_id(&named.id?.0?)),
+            task: names.task,
+            client_id: names.client_id,
             origin: Origin::of(header(properties, ORIGIN)),
             reason: reason.map(|reason| label(&String::from_utf8_lossy(reason))),
             died_at: of_death("time").and_then(time),
@@ -78,61 +67,6 @@ fn time(value: &AMQPValue) -> Option<Timestamp> {
     match value {
         AMQPValue::Timestamp(seconds) => Timestamp::from_second(i64::try_from(*seconds).ok()?).ok(),
         _ => None,
-    }
-}
-
-/// The field of a job that a list shows beside its task.
-#[derive(Deserialize)]
-struct Named {
-    id: Option<Plain>,
-}
-
-/// A value; `None` for a list or an object, which may be as large as the job.
-struct Plain(Option<Value>);
-
-impl<'de> Deserialize<'de> for Plain {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PlainVisitor)
-    }
-}
-
-struct PlainVisitor;
-
-impl<'de> Visitor<'de> for PlainVisitor {
-    type Value = Plain;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a JSON value")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Plain, E> {
-        Ok(Plain(Some(value.into())))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Plain, E> {
-        Ok(Plain(Some(value.into())))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Plain, E> {
-        Ok(Plain(Some(value.into())))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Plain, E> {
-        Ok(Plain(Some(value.into())))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Plain, E> {
-        Ok(Plain(Some(text.into())))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Plain, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Plain(None))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Plain, A::Error> {
-        while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Plain(None))
     }
 }
 

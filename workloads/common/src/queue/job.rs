@@ -10,7 +10,7 @@ use lapin::{
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-pub use self::task::task_of;
+pub use self::task::{names_of, task_of};
 use super::origin::{ORIGIN, Origin};
 use crate::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 

@@ -1,4 +1,4 @@
-//! The name of a job's task, found without a copy of the job.
+//! The names that a client gives to a job, found without a copy of the job.
 
 use std::fmt;
 
@@ -7,65 +7,96 @@ use serde::{
     de::{DeserializeSeed, MapAccess, SeqAccess, Visitor},
 };
 
-use super::label;
+use serde_json::Value;
 
-/// The field with the name of the task.
-const TASK: &str = "task";
+use super::{client_id, label};
 
-/// Returns the name of the task of a job; empty if it has none. The app and the workers find it with this function, so
-/// they agree on it: of several fields with that name the last one counts, however it is spelt.
+/// The names that a client gives to a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The name of the task; empty if there is none.
+    pub task: String,
+    /// The client's identifier of the job; `None` if there is none, and if it is a list or an object.
+    pub client_id: Option<String>,
+}
+
+/// Returns the name of the task of a job; empty if it has none.
 ///
 /// # Errors
 /// Fails if the body is not a JSON object, and then no worker can read it either.
 pub fn task_of(body: &[u8]) -> serde_json::Result<String> {
+    Ok(names_of(body)?.task)
+}
+
+/// Returns the names of a job. The app and the workers find them with this function, so they agree on them: of several
+/// fields with one name the last one counts, however it is spelt.
+///
+/// # Errors
+/// Fails if the body is not a JSON object, and then no worker can read it either.
+pub fn names_of(body: &[u8]) -> serde_json::Result<Names> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let task = deserializer.deserialize_map(Object)?;
+    let names = deserializer.deserialize_map(Object)?;
     deserializer.end()?;
-    Ok(task)
+    Ok(names)
 }
 
 /// The object of a job.
 struct Object;
 
 impl<'de> Visitor<'de> for Object {
-    type Value = String;
+    type Value = Names;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<String, A::Error> {
-        let mut task = None;
-        while let Some(is_task) = fields.next_key_seed(IsTask)? {
-            let text = fields.next_value_seed(Anything { is_kept: is_task })?;
-            if is_task {
-                task = text;
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Names, A::Error> {
+        let mut names = Names::default();
+        while let Some(field) = fields.next_key_seed(FieldName)? {
+            let is_kept = !matches!(field, Field::Other);
+            let value = fields.next_value_seed(Anything { is_kept })?;
+            match field {
+                Field::Task => {
+                    names.task = value.as_str().map(label).unwrap_or_default();
+                }
+                Field::Id => names.client_id = client_id(&value),
+                Field::Other => {}
             }
         }
-        Ok(task.unwrap_or_default())
+        Ok(names)
     }
 }
 
-/// The name of a field.
-struct IsTask;
+/// A field of a job.
+enum Field {
+    Task,
+    Id,
+    Other,
+}
 
-impl<'de> DeserializeSeed<'de> for IsTask {
-    type Value = bool;
+struct FieldName;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+impl<'de> DeserializeSeed<'de> for FieldName {
+    type Value = Field;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Field, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for IsTask {
-    type Value = bool;
+impl Visitor<'_> for FieldName {
+    type Value = Field;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("the name of a field")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
-        Ok(name == TASK)
+    fn visit_str<E>(self, name: &str) -> Result<Field, E> {
+        Ok(match name {
+            "task" => Field::Task,
+            "id" => Field::Id,
+            _ => Field::Other,
+        })
     }
 }
 
@@ -73,80 +104,85 @@ impl Visitor<'_> for IsTask {
 /// numbers pass that are too large, and texts that are not Unicode.
 #[derive(Clone, Copy)]
 struct Anything {
-    /// True if the value is to be returned, if it is a text.
+    /// True if the value is to be returned, unless it is a list or an object, which may be as large as the job.
     is_kept: bool,
 }
 
 impl Anything {
     /// A value that is only read.
     const DROPPED: Self = Self { is_kept: false };
+
+    fn kept<E>(self, value: impl Into<Value>) -> Result<Value, E> {
+        Ok(match self.is_kept {
+            true => value.into(),
+            false => Value::Null,
+        })
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Anything {
-    type Value = Option<String>;
+    type Value = Value;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Anything {
-    type Value = Option<String>;
+    type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        self.kept(value)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        self.kept(value)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        self.kept(value)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        self.kept(value)
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(self.is_kept.then(|| label(text)))
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        self.kept(text)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         while items.next_element_seed(Self::DROPPED)?.is_some() {}
-        Ok(None)
+        Ok(Value::Null)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         while fields.next_key_seed(Self::DROPPED)?.is_some() {
             fields.next_value_seed(Self::DROPPED)?;
         }
-        Ok(None)
+        Ok(Value::Null)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::{prelude::*, sample::select};
-    use serde_json::Value;
-
     use super::*;
+    use proptest::{prelude::*, sample::select};
 
     /// Returns the name that a reader of the whole object finds; `None` if there is no object.
     fn read(body: &[u8]) -> Option<String> {
         let Ok(Value::Object(object)) = serde_json::from_slice(body) else {
             return None;
         };
-        let task = object.get(TASK).and_then(Value::as_str);
+        let task = object.get("task").and_then(Value::as_str);
         Some(task.map(label).unwrap_or_default())
     }
 
