@@ -35,52 +35,66 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Returns the rate limit of `POST /shorten` per address.
-    #[must_use]
-    pub fn of_shorten(config: &ServeArgs) -> Self {
-        Self {
-            requests: config.limit_shorten_per_minute,
-            period: Duration::from_secs(60),
-            burst: config.limit_shorten_burst,
-        }
-    }
-
-    /// Returns the rate limit of all other requests per address.
-    #[must_use]
-    pub fn of_requests(config: &ServeArgs) -> Self {
-        Self {
-            requests: config.limit_requests_per_second,
-            period: Duration::from_secs(1),
-            burst: config.limit_requests_burst,
-        }
-    }
-
-    /// Returns the rate limit of `POST /shorten` per key.
-    #[must_use]
-    pub fn of_shorten_by_key(config: &ServeArgs) -> Self {
-        let (auth, own) = (&config.auth, Self::of_shorten(config));
-        Self {
-            requests: auth.auth_limit_shorten_per_minute.unwrap_or(own.requests),
-            burst: auth.auth_limit_shorten_burst.unwrap_or(own.burst),
-            ..own
-        }
-    }
-
-    /// Returns the rate limit of all other requests per key.
-    #[must_use]
-    pub fn of_requests_by_key(config: &ServeArgs) -> Self {
-        let (auth, own) = (&config.auth, Self::of_requests(config));
-        Self {
-            requests: auth.auth_limit_requests_per_second.unwrap_or(own.requests),
-            burst: auth.auth_limit_requests_burst.unwrap_or(own.burst),
-            ..own
-        }
-    }
-
     /// Returns the time in which one token is refilled, and the time in which an empty bucket is.
     fn times(self) -> (Duration, Duration) {
         let interval = self.period / self.requests.max(1);
         (interval, interval.saturating_mul(self.burst.max(1)))
+    }
+
+    /// Returns the rate with other figures, where there are some.
+    fn with(self, requests: Option<u32>, burst: Option<u32>) -> Self {
+        Self {
+            requests: requests.unwrap_or(self.requests),
+            burst: burst.unwrap_or(self.burst),
+            ..self
+        }
+    }
+}
+
+/// The rate limits of one way to count clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates {
+    /// The rate limit of `POST /shorten`.
+    pub shorten: Rate,
+    /// The rate limit of every other request.
+    pub requests: Rate,
+}
+
+impl Rates {
+    /// Returns the rate limits by client address.
+    #[must_use]
+    pub fn by_address(config: &ServeArgs) -> Self {
+        Self {
+            shorten: Rate {
+                requests: config.limit_shorten_per_minute,
+                period: Duration::from_secs(60),
+                burst: config.limit_shorten_burst,
+            },
+            requests: Rate {
+                requests: config.limit_requests_per_second,
+                period: Duration::from_secs(1),
+                burst: config.limit_requests_burst,
+            },
+        }
+    }
+
+    /// Returns the rate limits by the key of a client. All keys of a client share one bucket.
+    #[must_use]
+    pub fn by_key(config: &ServeArgs) -> Self {
+        let (auth, own) = (&config.auth, Self::by_address(config));
+        let (number, burst) = (
+            auth.auth_limit_shorten_per_minute,
+            auth.auth_limit_shorten_burst,
+        );
+        let shorten = own.shorten.with(number, burst);
+        let (number, burst) = (
+            auth.auth_limit_requests_per_second,
+            auth.auth_limit_requests_burst,
+        );
+        Self {
+            shorten,
+            requests: own.requests.with(number, burst),
+        }
     }
 }
 
@@ -94,21 +108,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the limits by client address.
+    /// Returns the limits with these rates.
     #[must_use]
-    pub fn by_address(config: &ServeArgs, cache: Option<&Arc<Cache>>) -> Self {
+    pub fn new(rates: Rates, cache: Option<&Arc<Cache>>) -> Self {
         Self {
-            shorten: Limit::new("shorten", Rate::of_shorten(config), cache),
-            requests: Limit::new("requests", Rate::of_requests(config), cache),
-        }
-    }
-
-    /// Returns the limits by the key of a client. All keys of a client share one bucket.
-    #[must_use]
-    pub fn by_key(config: &ServeArgs, cache: Option<&Arc<Cache>>) -> Self {
-        Self {
-            shorten: Limit::new("shorten", Rate::of_shorten_by_key(config), cache),
-            requests: Limit::new("requests", Rate::of_requests_by_key(config), cache),
+            shorten: Limit::new("shorten", rates.shorten, cache),
+            requests: Limit::new("requests", rates.requests, cache),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     config::ServeArgs,
     cors,
     error::PROBLEM_JSON,
-    limits::Rate,
+    limits::{Rate, Rates},
     page::{self, TEXT_HTML},
     route::Row,
     scope::Scope,
@@ -114,14 +114,13 @@ impl Terms {
 
 /// Returns the rate limits of an operation: by address, and by key if clients can have keys.
 fn rates(creates: bool, config: &ServeArgs) -> Vec<Rate> {
-    let (by_address, by_key) = match creates {
-        true => (Rate::of_shorten(config), Rate::of_shorten_by_key(config)),
-        false => (Rate::of_requests(config), Rate::of_requests_by_key(config)),
+    let rate = |rates: Rates| match creates {
+        true => rates.shorten,
+        false => rates.requests,
     };
-    match has_keys(config) {
-        true => vec![by_address, by_key],
-        false => vec![by_address],
-    }
+    let by_key = has_keys(config).then(|| rate(Rates::by_key(config)));
+    let by_address = rate(Rates::by_address(config));
+    [by_address].into_iter().chain(by_key).collect()
 }
 
 /// Completes the answers of an operation.
