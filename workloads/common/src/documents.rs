@@ -8,6 +8,7 @@ mod reindex;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use jiff_sqlx::Timestamp as Time;
 use serde_json::{Map, Value};
 
 pub use self::{index::IndexError, plan::Report};
@@ -33,8 +34,7 @@ const PUT: &str = "WITH before AS (SELECT vector IS NOT NULL AS live FROM docume
 const DELETE: &str = "UPDATE documents SET vector = NULL, payload = NULL, version = nextval('document_versions'), \
     changed_at = now(), indexed_at = NULL, due_at = now() + $2 * interval '1 second' WHERE id = $1 RETURNING version";
 
-const FIND: &str = "SELECT vector, payload::text, (extract(epoch FROM changed_at) * 1000000)::bigint, \
-    (extract(epoch FROM indexed_at) * 1000000)::bigint FROM documents WHERE id = $1 AND vector IS NOT NULL";
+const FIND: &str = "SELECT vector, payload::text, changed_at, indexed_at FROM documents WHERE id = $1 AND vector IS NOT NULL";
 
 /// `SKIP LOCKED` makes two replicas claim different documents.
 const CLAIM: &str = "UPDATE documents SET due_at = now() + $1 * interval '1 second' \
@@ -120,20 +120,19 @@ impl Documents {
     /// # Errors
     /// Fails if the database is down.
     pub async fn find(&self, id: DocumentId) -> Result<Option<Document>, StoreError> {
-        type Row = (Vec<f32>, String, i64, Option<i64>);
+        type Row = (Vec<f32>, String, Time, Option<Time>);
         let row: Option<Row> = self
             .0
             .look_up("SELECT documents", |pool| async move {
                 sqlx::query_as(FIND).bind(id.0).fetch_optional(&pool).await
             })
             .await?;
-        let time = |microseconds| Timestamp::from_microsecond(microseconds).map_err(malformed);
         row.map(|(vector, payload, changed_at, indexed_at)| {
             Ok(Document {
                 vector,
                 payload: serde_json::from_str(&payload).map_err(malformed)?,
-                changed_at: time(changed_at)?,
-                indexed_at: indexed_at.map(time).transpose()?,
+                changed_at: changed_at.to_jiff(),
+                indexed_at: indexed_at.map(Time::to_jiff),
             })
         })
         .transpose()

@@ -138,7 +138,7 @@ async fn a_database_is_verified_and_knows_its_client() {
             (Ok(subject), None) => assert!(subject.contains("client.test"), "{subject}"),
             (Err(error), Some(expected)) => {
                 assert_eq!(fault(&error), Some(expected), "{error}");
-                assert_eq!(unusable(&error).fault, Some(Fault::from(expected)));
+                assert_eq!(unusable(&error).fault, Some(expected));
                 let text = explained(&error);
                 assert!(text.contains(&expected.to_string()), "{text}");
             }
@@ -183,7 +183,7 @@ async fn a_broker_is_verified_and_knows_its_client() {
             (Ok(()), None) => {}
             (Err(error), Some(expected)) => {
                 assert_eq!(fault(&error), Some(expected), "{error}");
-                assert_eq!(queue::fault(&error), Some(Fault::from(expected)));
+                assert_eq!(queue::fault(&error), Some(expected));
                 let text = explained(&error);
                 assert!(text.contains(&expected.to_string()), "{text}");
             }
@@ -203,7 +203,7 @@ async fn a_vector_store_is_verified() {
             (Ok(_), None) => {}
             (Err(VectorError::Unavailable { reason, fault }), Some(expected)) => {
                 assert!(reason.contains(&expected.to_string()), "{reason}");
-                assert_eq!(fault, Some(Fault::from(expected)));
+                assert_eq!(fault, Some(expected));
             }
             (found, expected) => panic!("{host} {authority}: {found:?} instead of {expected:?}"),
         }

@@ -10,16 +10,16 @@ use crate::tasks::Effect;
 
 /// Starts a running job again, because the worker that ran it may be gone. Only a job that is done is left
 /// unchanged.
-const BEGIN: &str = "INSERT INTO jobs (message_id, task, client_id, state) VALUES ($1::uuid, $2, $3, 'running') \
+const BEGIN: &str = "INSERT INTO jobs (message_id, task, client_id, state) VALUES ($1, $2, $3, 'running') \
     ON CONFLICT (message_id) DO UPDATE SET state = 'running', attempts = jobs.attempts + 1, started_at = now(), \
     finished_at = NULL, error = NULL WHERE jobs.state <> 'done'";
 
 /// Locks the row, so that of two workers with the same job, the second one finds it done.
 const FINISH: &str = "UPDATE jobs SET state = 'done', finished_at = now(), error = NULL \
-    WHERE message_id = $1::uuid AND state <> 'done'";
+    WHERE message_id = $1 AND state <> 'done'";
 
 const FAIL: &str = "UPDATE jobs SET state = 'failed', finished_at = now(), error = $2 \
-    WHERE message_id = $1::uuid AND state <> 'done'";
+    WHERE message_id = $1 AND state <> 'done'";
 
 /// The maximum length of an error, in characters.
 const MAX_REASON: usize = 1000;
@@ -43,7 +43,7 @@ impl Ledger {
     pub async fn begin(&self, job: &Job) -> Result<bool, StoreError> {
         let begun = self.0.run("INSERT jobs", |pool| async move {
             sqlx::query(BEGIN)
-                .bind(job.id.to_string())
+                .bind(job.id)
                 .bind(&job.task)
                 .bind(&job.client_id)
                 .execute(&pool)
@@ -61,7 +61,7 @@ impl Ledger {
         self.0
             .run("UPDATE jobs", |pool| async move {
                 let mut transaction = pool.begin().await?;
-                let finish = sqlx::query(FINISH).bind(id.to_string());
+                let finish = sqlx::query(FINISH).bind(id);
                 let marked = finish.execute(&mut *transaction).await?.rows_affected() == 1;
                 if marked {
                     effect(&mut transaction).await?;
@@ -85,7 +85,7 @@ impl Ledger {
             .take(MAX_REASON)
             .collect();
         let failed = self.0.run("UPDATE jobs", |pool| async move {
-            let fail = sqlx::query(FAIL).bind(id.to_string()).bind(reason);
+            let fail = sqlx::query(FAIL).bind(id).bind(reason);
             fail.execute(&pool).await
         });
         failed.await.map(drop)

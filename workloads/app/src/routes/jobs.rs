@@ -24,7 +24,7 @@ use crate::{
     publisher::NewJob,
     scope::Scope,
     state::{AppState, Queue, Shared},
-    store::jobs::{Claim, JobRow},
+    store::jobs::{Claim, JobStatus},
 };
 
 /// The maximum size of a job in bytes.
@@ -48,61 +48,6 @@ pub struct Enqueued {
     id: String,
     /// Trace identifier of the request, which the job continues.
     trace_id: String,
-}
-
-/// The state of a job.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct JobStatus {
-    /// Identifier of the job.
-    #[schema(format = "uuid")]
-    id: String,
-    /// Name of the task; empty if the job has none, or if no worker has received it yet.
-    task: String,
-    /// The client's own `id`, as a string.
-    client_id: Option<String>,
-    /// `enqueued` until a worker has received the job, then `running`, `done` or `failed`. A failed job is retried up
-    /// to the delivery limit of the broker.
-    #[schema(example = "done")]
-    status: String,
-    /// Number of times that the job was started.
-    attempts: i32,
-    /// Start of the last attempt (RFC 3339); null before the first one.
-    #[schema(format = DateTime)]
-    started_at: Option<String>,
-    /// End of that attempt (RFC 3339); null while it runs.
-    #[schema(format = DateTime)]
-    finished_at: Option<String>,
-    /// Error of that attempt, if it failed.
-    error: Option<String>,
-}
-
-impl JobStatus {
-    /// Returns the state of a job that no worker has received yet.
-    fn enqueued(id: Uuid) -> Self {
-        Self {
-            id: id.to_string(),
-            task: String::new(),
-            client_id: None,
-            status: "enqueued".to_owned(),
-            attempts: 0,
-            started_at: None,
-            finished_at: None,
-            error: None,
-        }
-    }
-
-    fn recorded(id: Uuid, row: JobRow) -> Self {
-        Self {
-            id: id.to_string(),
-            task: row.task,
-            client_id: row.client_id,
-            status: row.state,
-            attempts: row.attempts,
-            started_at: Some(row.started_at.to_string()),
-            finished_at: row.finished_at.map(|end| end.to_string()),
-            error: row.error,
-        }
-    }
 }
 
 /// Accepts a background job if the queue profile is enabled.
@@ -223,7 +168,7 @@ pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStat
     let id = uri.path().strip_prefix("/jobs/").unwrap_or_default();
     let id: Uuid = id.parse().map_err(|_| Error::NotFound)?;
     match queue.jobs.find(id).await? {
-        Some(row) => Ok(Json(JobStatus::recorded(id, row))),
+        Some(job) => Ok(Json(job)),
         None if queue.publisher.ids.knows(id, Timestamp::now()) => {
             Ok(Json(JobStatus::enqueued(id)))
         }

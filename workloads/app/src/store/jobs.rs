@@ -1,45 +1,68 @@
 //! The app's access to jobs: the records that workers write, and the idempotency keys.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
+use jiff_sqlx::Timestamp as Time;
+use serde::Serialize;
 use shortener_common::database::{Database, StoreError};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
-const FIND: &str = "SELECT task, client_id, state, attempts, \
-    (extract(epoch FROM started_at) * 1000000)::bigint, \
-    (extract(epoch FROM finished_at) * 1000000)::bigint, error \
-    FROM jobs WHERE message_id = $1::uuid";
+const FIND: &str = "SELECT task, client_id, state, attempts, started_at, finished_at, error \
+    FROM jobs WHERE message_id = $1";
 
 /// Claims the key unless it is claimed already. A key expires after a day, longer than any client retries.
-const CLAIM: &str = "INSERT INTO job_keys (key, body_sha256, message_id) VALUES ($1, sha256($2), $3::uuid) \
+const CLAIM: &str = "INSERT INTO job_keys (key, body_sha256, message_id) VALUES ($1, sha256($2), $3) \
     ON CONFLICT (key) DO UPDATE SET body_sha256 = excluded.body_sha256, message_id = excluded.message_id, \
     created_at = now(), enqueued_at = NULL WHERE job_keys.created_at < now() - interval '1 day'";
 
 /// Reads the claim; after [`CLAIM`] there always is one.
-const HOLDER: &str = "SELECT body_sha256 = sha256($2), message_id::text, enqueued_at IS NOT NULL \
+const HOLDER: &str = "SELECT body_sha256 = sha256($2), message_id, enqueued_at IS NOT NULL \
     FROM job_keys WHERE key = $1";
 
 const ENQUEUED: &str = "UPDATE job_keys SET enqueued_at = now() \
-    WHERE key = $1 AND message_id = $2::uuid AND enqueued_at IS NULL";
+    WHERE key = $1 AND message_id = $2 AND enqueued_at IS NULL";
 
-/// The record of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobRow {
-    /// The task as the client names it.
-    pub task: String,
-    /// The client's own identifier.
-    pub client_id: Option<String>,
-    /// `running`, `done` or `failed`.
-    pub state: String,
-    /// The number of times that the job was started.
-    pub attempts: i32,
-    /// The start of the last attempt.
-    pub started_at: Timestamp,
-    /// The end of the last attempt.
-    pub finished_at: Option<Timestamp>,
-    /// The error of the last attempt.
-    pub error: Option<String>,
+/// The state of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct JobStatus {
+    /// Identifier of the job.
+    #[schema(format = "uuid")]
+    id: String,
+    /// Name of the task; empty if the job has none, or if no worker has received it yet.
+    task: String,
+    /// The client's own `id`, as a string.
+    client_id: Option<String>,
+    /// `enqueued` until a worker has received the job, then `running`, `done` or `failed`. A failed job is retried up
+    /// to the delivery limit of the broker.
+    #[schema(example = "done")]
+    status: String,
+    /// Number of times that the job was started.
+    attempts: i32,
+    /// Start of the last attempt (RFC 3339); null before the first one.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    started_at: Option<Timestamp>,
+    /// End of that attempt (RFC 3339); null while it runs.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    finished_at: Option<Timestamp>,
+    /// Error of that attempt, if it failed.
+    error: Option<String>,
+}
+
+impl JobStatus {
+    /// Returns the state of a job that no worker has received yet.
+    #[must_use]
+    pub fn enqueued(id: Uuid) -> Self {
+        Self {
+            id: id.to_string(),
+            task: String::new(),
+            client_id: None,
+            status: "enqueued".to_owned(),
+            attempts: 0,
+            started_at: None,
+            finished_at: None,
+            error: None,
+        }
+    }
 }
 
 /// The job of an idempotency key.
@@ -64,44 +87,38 @@ impl Jobs {
         Self(database)
     }
 
-    /// Returns the record of a job; `None` until a worker has received it.
+    /// Returns the state of a job; `None` until a worker has received it.
     ///
     /// # Errors
     /// Fails if the database is down.
-    pub async fn find(&self, id: Uuid) -> Result<Option<JobRow>, StoreError> {
+    pub async fn find(&self, id: Uuid) -> Result<Option<JobStatus>, StoreError> {
         type Row = (
             String,
             Option<String>,
             String,
             i32,
-            i64,
-            Option<i64>,
+            Time,
+            Option<Time>,
             Option<String>,
         );
         let row: Option<Row> = self
             .0
             .look_up("SELECT jobs", |pool| async move {
-                sqlx::query_as(FIND)
-                    .bind(id.to_string())
-                    .fetch_optional(&pool)
-                    .await
+                sqlx::query_as(FIND).bind(id).fetch_optional(&pool).await
             })
             .await?;
-        let time = |microseconds| Timestamp::from_microsecond(microseconds).map_err(malformed);
-        row.map(
-            |(task, client_id, state, attempts, started_at, finished_at, error)| {
-                Ok(JobRow {
-                    task,
-                    client_id,
-                    state,
-                    attempts,
-                    started_at: time(started_at)?,
-                    finished_at: finished_at.map(time).transpose()?,
-                    error,
-                })
+        Ok(row.map(
+            |(task, client_id, status, attempts, started_at, finished_at, error)| JobStatus {
+                id: id.to_string(),
+                task,
+                client_id,
+                status,
+                attempts,
+                started_at: Some(started_at.to_jiff()),
+                finished_at: finished_at.map(Time::to_jiff),
+                error,
             },
-        )
-        .transpose()
+        ))
     }
 
     /// Returns the job of a key, or assigns a new identifier, `id`, to the key.
@@ -109,8 +126,7 @@ impl Jobs {
     /// # Errors
     /// Fails if the database is down.
     pub async fn claim(&self, key: &str, body: &[u8], id: Uuid) -> Result<Claim, StoreError> {
-        let id = id.to_string();
-        let (same_body, id, enqueued): (bool, String, bool) = self
+        let (same_body, id, enqueued): (bool, Uuid, bool) = self
             .0
             .run("INSERT job_keys", |pool| async move {
                 let claim = sqlx::query(CLAIM).bind(key).bind(body).bind(id);
@@ -119,7 +135,6 @@ impl Jobs {
                 holder.fetch_one(&pool).await
             })
             .await?;
-        let id: Uuid = id.parse().map_err(malformed)?;
         Ok(match (same_body, enqueued) {
             (false, _) => Claim::OtherBody,
             (true, false) => Claim::ToPublish(id),
@@ -135,15 +150,10 @@ impl Jobs {
     pub async fn enqueued(&self, key: &str, id: Uuid) -> Result<(), StoreError> {
         self.0
             .run("UPDATE job_keys", |pool| async move {
-                let note = sqlx::query(ENQUEUED).bind(key).bind(id.to_string());
+                let note = sqlx::query(ENQUEUED).bind(key).bind(id);
                 note.execute(&pool).await
             })
             .await
             .map(drop)
     }
-}
-
-/// Builds the error for a value that the schema rules out.
-fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
-    StoreError::Internal(Arc::new(sqlx::Error::Decode(error.into())))
 }

@@ -5,13 +5,15 @@ mod change;
 mod listing;
 mod record;
 
+use jiff_sqlx::Timestamp as Time;
 use shortener_common::database::{Database, StoreError};
 
+pub(super) use self::record::takedown;
 use self::record::{Row, columns};
 pub use self::{
     change::{Change, Changed},
     listing::{Listed, Listing, Page, Position},
-    record::{How, LinkRecord, LinkState, TakedownRecord},
+    record::{How, LinkRecord, LinkState, LinkTakedown},
 };
 use super::Takedown;
 use crate::code::Code;
@@ -24,11 +26,11 @@ const FIND: &str = concat!("SELECT ", columns!(), " FROM links WHERE code = $1")
 /// `SKIP LOCKED` makes two replicas claim different links. A link whose replica ends meanwhile becomes due again.
 const CLAIM: &str = "UPDATE links SET purge_due_at = now() + interval '10 seconds' \
     WHERE code IN (SELECT code FROM links WHERE purge_due_at <= now() ORDER BY purge_due_at LIMIT $1 FOR UPDATE SKIP LOCKED) \
-    RETURNING code, disabled_as, notice, (extract(epoch FROM purge_due_at) * 1000000)::bigint";
+    RETURNING code, disabled_as, notice, purge_due_at";
 
 /// Leaves a link alone that was changed again meanwhile.
 const PURGED: &str = "UPDATE links SET purge_due_at = NULL \
-    WHERE code = $1 AND purge_due_at = timestamptz 'epoch' + $2 * interval '1 microsecond'";
+    WHERE code = $1 AND purge_due_at = $2";
 
 /// A link that has to be removed from the cache once more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +38,8 @@ pub struct Due {
     pub code: String,
     /// The takedown, if the link is down.
     pub takedown: Option<Takedown>,
-    /// The end of the claim, in microseconds of the Unix epoch.
-    until: i64,
+    /// The end of the claim.
+    until: Time,
 }
 
 /// The management of the links of one stack; cheap to clone.
@@ -67,41 +69,12 @@ impl Management {
             .await
     }
 
-    /// Changes a link, if its state allows it.
-    ///
-    /// # Errors
-    /// Fails if the database is down. The change may then have been made.
-    pub async fn change(
-        &self,
-        code: Code<'_>,
-        change: &Change,
-        by: &str,
-    ) -> Result<Changed, StoreError> {
-        self.0
-            .run("UPDATE links", |pool| async move {
-                change::make(&pool, code, change, by).await
-            })
-            .await
-    }
-
-    /// Lists links, oldest first.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
-    pub async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
-        self.0
-            .run("SELECT links", |pool| async move {
-                listing::read(&pool, listing).await
-            })
-            .await
-    }
-
     /// Claims up to [`BATCH`] links that have to be removed from the cache once more, for a limited time.
     ///
     /// # Errors
     /// Fails if the database is down.
     pub async fn claim(&self) -> Result<Vec<Due>, StoreError> {
-        let rows: Vec<(String, Option<String>, Option<String>, i64)> = self
+        let rows: Vec<(String, Option<String>, Option<String>, Time)> = self
             .0
             .run("UPDATE links", |pool| async move {
                 let claim = sqlx::query_as(CLAIM).bind(BATCH as i64);
@@ -110,7 +83,7 @@ impl Management {
             .await?;
         let due = |(code, disabled_as, notice, until): (_, Option<String>, _, _)| Due {
             code,
-            takedown: disabled_as.map(|how| record::takedown(&how, notice)),
+            takedown: disabled_as.map(|how| takedown(&how, notice)),
             until,
         };
         Ok(rows.into_iter().map(due).collect())
@@ -129,9 +102,4 @@ impl Management {
             .await
             .map(drop)
     }
-}
-
-/// Returns the takedown that a row records, as clients that follow the link are told.
-pub(super) fn takedown(disabled_as: &str, notice: Option<String>) -> Takedown {
-    record::takedown(disabled_as, notice)
 }

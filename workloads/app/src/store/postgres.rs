@@ -4,6 +4,7 @@ mod lookup;
 mod once;
 
 use jiff::Timestamp;
+use jiff_sqlx::{Timestamp as Time, ToSqlx};
 use shortener_common::database::{Database, StoreError};
 use sqlx::{PgExecutor, PgPool};
 
@@ -12,11 +13,10 @@ use super::{Link, management::Management};
 use crate::{code::CodeSpace, target};
 
 const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
-    VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', \
-    timestamptz 'epoch' + $4 * interval '1 microsecond', $5, $6) ON CONFLICT (code) DO NOTHING";
+    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (code) DO NOTHING";
 
 /// Selects the oldest link, so that the result does not depend on the query plan.
-const FIND_LASTING: &str = "SELECT code, (extract(epoch FROM created_at) * 1000000)::bigint FROM links \
+const FIND_LASTING: &str = "SELECT code, created_at FROM links \
     WHERE hashtextextended(url, 0) = hashtextextended($1, 0) AND url = $1 AND expires_at IS NULL \
     ORDER BY created_at LIMIT 1";
 
@@ -159,10 +159,6 @@ impl Links {
     }
 }
 
-fn time(microseconds: i64) -> Result<Timestamp, sqlx::Error> {
-    Timestamp::from_microsecond(microseconds).map_err(|error| sqlx::Error::Decode(error.into()))
-}
-
 /// Inserts a link. Returns true if the code was free.
 async fn insert_one(
     connection: &mut sqlx::PgConnection,
@@ -173,8 +169,8 @@ async fn insert_one(
     let result = sqlx::query(INSERT)
         .bind(code)
         .bind(&link.url)
-        .bind(link.created_at.as_microsecond())
-        .bind(link.expires_at.map(Timestamp::as_microsecond))
+        .bind(link.created_at.to_sqlx())
+        .bind(link.expires_at.map(ToSqlx::to_sqlx))
         .bind(host)
         .bind(link.created_by.as_deref())
         .execute(connection)
@@ -187,7 +183,7 @@ async fn find_lasting(
     executor: impl PgExecutor<'_>,
     link: &NewLink,
 ) -> Result<Option<Outcome>, sqlx::Error> {
-    let row: Option<(String, i64)> = sqlx::query_as(FIND_LASTING)
+    let row: Option<(String, Time)> = sqlx::query_as(FIND_LASTING)
         .bind(&link.url)
         .fetch_optional(executor)
         .await?;
@@ -196,7 +192,11 @@ async fn find_lasting(
     else {
         return Ok(None);
     };
-    Ok(Some(Outcome::Reused(stored(link, code, time(created_at)?))))
+    Ok(Some(Outcome::Reused(stored(
+        link,
+        code,
+        created_at.to_jiff(),
+    ))))
 }
 
 fn stored(link: &NewLink, code: String, created_at: Timestamp) -> Link {

@@ -15,7 +15,7 @@ use crate::{database::StoreError, vector::VectorStore};
 /// The number of documents or points that are processed at once.
 const BATCH: i32 = 100;
 
-const READ_NEXT: &str = "SELECT id, coalesce(indexed_at < (SELECT created_at FROM jobs WHERE message_id = $3::uuid), true) \
+const READ_NEXT: &str = "SELECT id, coalesce(indexed_at < (SELECT created_at FROM jobs WHERE message_id = $3), true) \
     FROM documents WHERE id > $1 ORDER BY id LIMIT $2";
 const KNOWN: &str = "SELECT id FROM documents WHERE id = ANY($1)";
 
@@ -70,7 +70,7 @@ impl Documents {
     async fn next(&self, after: i64, job: Uuid) -> Result<Vec<(i64, bool)>, StoreError> {
         let next = self.0.run("SELECT documents", |pool| async move {
             let next = sqlx::query_as(READ_NEXT).bind(after).bind(BATCH);
-            next.bind(job.to_string()).fetch_all(&pool).await
+            next.bind(job).fetch_all(&pool).await
         });
         next.await
     }

@@ -5,7 +5,7 @@ use shortener_common::{database::StoreError, queue::job::Job};
 
 use super::{Context, Outcome, Task};
 
-const KEEP: &str = "UPDATE jobs SET payload = $2::json WHERE message_id = $1::uuid";
+const KEEP: &str = "UPDATE jobs SET payload = $2::json WHERE message_id = $1";
 
 /// The default task.
 pub(super) struct Record;
@@ -16,7 +16,7 @@ impl Task for Record {
         job: &'a Job,
         _: &'a Context,
     ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
-        let (id, text) = (job.id.to_string(), job.text.clone());
+        let (id, text) = (job.id, job.text.clone());
         Box::pin(async move {
             Ok(Outcome::Done(Box::new(move |connection| {
                 Box::pin(async move {

@@ -4,9 +4,14 @@
 //! the first one. See [`crate::store::purge_sweeper`].
 
 use jiff::Timestamp;
-use sqlx::{PgConnection, PgPool};
+use jiff_sqlx::ToSqlx;
+use shortener_common::database::StoreError;
+use sqlx::PgConnection;
 
-use super::record::{LinkRecord, LinkState, Row, columns};
+use super::{
+    Management,
+    record::{LinkRecord, LinkState, Row, columns},
+};
 use crate::code::Code;
 
 /// A change of a link. Its destination never changes.
@@ -77,7 +82,7 @@ const ENABLE: &str = update!(
     disabled_by = NULL, reason = NULL, notice = NULL"
 );
 
-const EXPIRE: &str = update!("expires_at = timestamptz 'epoch' + $2 * interval '1 microsecond'");
+const EXPIRE: &str = update!("expires_at = $2");
 
 /// The host is part of the destination, and goes with it.
 const DELETE: &str = update!(
@@ -85,31 +90,40 @@ const DELETE: &str = update!(
     disabled_by = $2, notice = NULL"
 );
 
-/// Makes a change, if the state of the link allows it.
-pub(super) async fn make(
-    pool: &PgPool,
-    code: Code<'_>,
-    change: &Change,
-    by: &str,
-) -> Result<Changed, sqlx::Error> {
-    let mut transaction = pool.begin().await?;
-    let row: Option<Row> = sqlx::query_as(LOCK)
-        .bind(code.as_str())
-        .fetch_optional(&mut *transaction)
-        .await?;
-    let Some(row) = row else {
-        return Ok(Changed::Unknown);
-    };
-    let link = LinkRecord::try_from(row)?;
-    match verdict(change, &link) {
-        Verdict::Needless => Ok(Changed::Already(link)),
-        Verdict::Refused => Ok(Changed::Gone),
-        Verdict::Allowed => {
-            let row = write(&mut transaction, code, change, by).await?;
-            let link = LinkRecord::try_from(row)?;
-            transaction.commit().await?;
-            Ok(Changed::Done(link))
-        }
+impl Management {
+    /// Changes a link, if its state allows it.
+    ///
+    /// # Errors
+    /// Fails if the database is down. The change may then have been made.
+    pub async fn change(
+        &self,
+        code: Code<'_>,
+        change: &Change,
+        by: &str,
+    ) -> Result<Changed, StoreError> {
+        self.0
+            .run("UPDATE links", |pool| async move {
+                let mut transaction = pool.begin().await?;
+                let row: Option<Row> = sqlx::query_as(LOCK)
+                    .bind(code.as_str())
+                    .fetch_optional(&mut *transaction)
+                    .await?;
+                let Some(row) = row else {
+                    return Ok(Changed::Unknown);
+                };
+                let link = LinkRecord::try_from(row)?;
+                match verdict(change, &link) {
+                    Verdict::Needless => Ok(Changed::Already(link)),
+                    Verdict::Refused => Ok(Changed::Gone),
+                    Verdict::Allowed => {
+                        let row = write(&mut transaction, code, change, by).await?;
+                        let link = LinkRecord::try_from(row)?;
+                        transaction.commit().await?;
+                        Ok(Changed::Done(link))
+                    }
+                }
+            })
+            .await
     }
 }
 
@@ -155,7 +169,7 @@ async fn write(
                 .await
         }
         Change::Expire(end) => {
-            let end = end.map(Timestamp::as_microsecond);
+            let end = end.map(ToSqlx::to_sqlx);
             let expire = sqlx::query_as(EXPIRE).bind(code).bind(end);
             expire.fetch_one(connection).await
         }
@@ -169,7 +183,7 @@ async fn write(
 #[cfg(test)]
 mod tests {
     use super::{Verdict::*, *};
-    use crate::store::management::{How, TakedownRecord};
+    use crate::store::management::{How, LinkTakedown};
 
     fn link(url: bool, is_expired: bool, how: Option<How>) -> LinkRecord {
         LinkRecord {
@@ -180,7 +194,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             expires_at: is_expired.then_some(Timestamp::UNIX_EPOCH),
             is_expired,
-            takedown: how.map(|how| TakedownRecord {
+            takedown: how.map(|how| LinkTakedown {
                 at: Timestamp::UNIX_EPOCH,
                 by: None,
                 how,

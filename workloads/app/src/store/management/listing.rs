@@ -4,9 +4,13 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use sqlx::PgPool;
+use jiff_sqlx::ToSqlx;
+use shortener_common::database::StoreError;
 
-use super::record::{LinkRecord, LinkState, Row, columns};
+use super::{
+    Management,
+    record::{LinkRecord, LinkState, Row, columns},
+};
 use crate::code::MAX_LENGTH;
 
 /// The state of a row, as `LinkState` writes it.
@@ -21,7 +25,7 @@ const OF_HOST: &str = concat!(
     "SELECT ",
     columns!(),
     " FROM links WHERE host = $1 \
-    AND (created_at, code) > (timestamptz 'epoch' + $2 * interval '1 microsecond', $3) \
+    AND (created_at, code) > ($2, $3) \
     AND ($4::text IS NULL OR $4 = ",
     state!(),
     ") ORDER BY created_at, code LIMIT $5"
@@ -31,7 +35,7 @@ const TAKEN_DOWN: &str = concat!(
     "SELECT ",
     columns!(),
     " FROM links WHERE disabled_at IS NOT NULL \
-    AND (disabled_at, code) > (timestamptz 'epoch' + $1 * interval '1 microsecond', $2) AND $3 = ",
+    AND (disabled_at, code) > ($1, $2) AND $3 = ",
     state!(),
     " ORDER BY disabled_at, code LIMIT $4"
 );
@@ -70,8 +74,7 @@ pub struct Page {
 /// The place of a link in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Microseconds of the Unix epoch.
-    time: i64,
+    time: Timestamp,
     code: String,
 }
 
@@ -81,8 +84,7 @@ impl Position {
     pub fn parse(text: &str) -> Option<Self> {
         let (time, code) = text.split_once('.')?;
         let time = time.parse().ok().filter(|time| *time >= 0)?;
-        // The database has no times outside this range.
-        Timestamp::from_microsecond(time).ok()?;
+        let time = Timestamp::from_microsecond(time).ok()?;
         let is_code = (1..=MAX_LENGTH).contains(&code.len()) && !code.contains('\0');
         is_code.then(|| Self {
             time,
@@ -93,7 +95,7 @@ impl Position {
 
 impl fmt::Display for Position {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}.{}", self.time, self.code)
+        write!(formatter, "{}.{}", self.time.as_microsecond(), self.code)
     }
 }
 
@@ -106,34 +108,46 @@ impl Listed {
     }
 }
 
-pub(super) async fn read(pool: &PgPool, listing: &Listing) -> Result<Page, sqlx::Error> {
-    let Position { time, code } = &listing.after;
-    // One more shows that there is another page.
-    let at_most = listing.limit as i64 + 1;
-    let rows: Vec<Row> = match &listing.of {
-        Listed::Host { host, state } => {
-            let links = sqlx::query_as(OF_HOST).bind(host.as_str()).bind(*time);
-            let links = links.bind(code.as_str()).bind(state.map(LinkState::as_str));
-            links.bind(at_most).fetch_all(pool).await?
-        }
-        Listed::TakenDown { deleted } => {
-            let state = match deleted {
-                true => LinkState::Deleted,
-                false => LinkState::Disabled,
-            };
-            let links = sqlx::query_as(TAKEN_DOWN).bind(*time).bind(code.as_str());
-            let links = links.bind(state.as_str()).bind(at_most);
-            links.fetch_all(pool).await?
-        }
-    };
-    let has_more = rows.len() > listing.limit;
-    let links = rows.into_iter().take(listing.limit);
-    let links: Vec<LinkRecord> = links.map(LinkRecord::try_from).collect::<Result<_, _>>()?;
-    let next = links.last().filter(|_| has_more).map(|last| Position {
-        time: listing.of.time(last).as_microsecond(),
-        code: last.code.clone(),
-    });
-    Ok(Page { links, next })
+impl Management {
+    /// Lists links, oldest first.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
+        self.0
+            .run("SELECT links", |pool| async move {
+                let Position { time, code } = &listing.after;
+                let time = time.to_sqlx();
+                // One more shows that there is another page.
+                let at_most = listing.limit as i64 + 1;
+                let rows: Vec<Row> = match &listing.of {
+                    Listed::Host { host, state } => {
+                        let links = sqlx::query_as(OF_HOST).bind(host.as_str()).bind(time);
+                        let links = links.bind(code.as_str()).bind(state.map(LinkState::as_str));
+                        links.bind(at_most).fetch_all(&pool).await?
+                    }
+                    Listed::TakenDown { deleted } => {
+                        let state = match deleted {
+                            true => LinkState::Deleted,
+                            false => LinkState::Disabled,
+                        };
+                        let links = sqlx::query_as(TAKEN_DOWN).bind(time).bind(code.as_str());
+                        let links = links.bind(state.as_str()).bind(at_most);
+                        links.fetch_all(&pool).await?
+                    }
+                };
+                let has_more = rows.len() > listing.limit;
+                let links = rows.into_iter().take(listing.limit);
+                let links: Vec<LinkRecord> =
+                    links.map(LinkRecord::try_from).collect::<Result<_, _>>()?;
+                let next = links.last().filter(|_| has_more).map(|last| Position {
+                    time: listing.of.time(last),
+                    code: last.code.clone(),
+                });
+                Ok(Page { links, next })
+            })
+            .await
+    }
 }
 
 #[cfg(test)]
@@ -143,7 +157,7 @@ mod tests {
     #[test]
     fn a_position_is_read_as_it_is_written_and_nothing_else_is_one() {
         let position = Position {
-            time: 1_900_000_000_000_001,
+            time: Timestamp::from_microsecond(1_900_000_000_000_001).unwrap(),
             code: "My_code-1".to_owned(),
         };
         assert_eq!(Position::parse(&position.to_string()), Some(position));

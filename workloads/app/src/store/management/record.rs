@@ -1,16 +1,17 @@
 //! A link with everything that is known of it.
 
 use jiff::Timestamp;
+use jiff_sqlx::Timestamp as Time;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::store::Takedown;
 
 /// The columns of a `Row`, for a statement that selects or returns it.
 macro_rules! columns {
     () => {
-        "code, coalesce(url, disabled_url), host, created_by, \
-        (extract(epoch FROM created_at) * 1000000)::bigint, \
-        (extract(epoch FROM expires_at) * 1000000)::bigint, coalesce(expires_at <= now(), false), \
-        (extract(epoch FROM disabled_at) * 1000000)::bigint, disabled_as, disabled_by, reason, notice"
+        "code, coalesce(url, disabled_url), host, created_by, created_at, expires_at, \
+        coalesce(expires_at <= now(), false), disabled_at, disabled_as, disabled_by, reason, notice"
     };
 }
 pub(super) use columns;
@@ -21,10 +22,10 @@ pub(super) type Row = (
     Option<String>,
     Option<String>,
     Option<String>,
-    i64,
-    Option<i64>,
+    Time,
+    Option<Time>,
     bool,
-    Option<i64>,
+    Option<Time>,
     Option<String>,
     Option<String>,
     Option<String>,
@@ -32,40 +33,52 @@ pub(super) type Row = (
 );
 
 /// A link with everything that is known of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LinkRecord {
+    /// Short code.
+    #[schema(example = "k7Qm2xB")]
     pub code: String,
-    /// The destination, followed or not; `None` once it was removed.
+    /// Destination, followed or not; null once it was removed.
     pub url: Option<String>,
-    /// The host of the destination; `None` if it was removed, and until it was filled in.
+    /// Host of the destination: ASCII, in lower case; null once the destination was removed.
     pub host: Option<String>,
-    /// The client that created the link; `None` if it had no key.
+    /// Client that created the link; null if it had no key.
     pub created_by: Option<String>,
+    /// Creation time of the link (RFC 3339).
+    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
+    /// Expiry time of the link (RFC 3339), if it expires.
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
     /// True if that time is over.
+    #[serde(skip)]
     pub is_expired: bool,
-    /// The takedown, if the link is down.
-    pub takedown: Option<TakedownRecord>,
+    /// Takedown, if the link is disabled or deleted.
+    #[serde(rename = "disabled")]
+    pub takedown: Option<LinkTakedown>,
 }
 
-/// A takedown with everything that is known of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TakedownRecord {
-    /// The time at which the link was taken down.
+/// The takedown of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LinkTakedown {
+    /// Time of the takedown (RFC 3339).
+    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// The client that did it.
+    /// Client that did it.
     pub by: Option<String>,
-    /// The kind of takedown.
+    /// `gone`, `legal` or `deleted`.
+    #[serde(rename = "as")]
+    #[schema(value_type = String, example = "gone")]
     pub how: How,
-    /// The reason, for the operators of the service.
+    /// Reason, for the operators of the service.
     pub reason: Option<String>,
-    /// The reason, for those who follow the link.
+    /// Text for clients that follow the link.
     pub notice: Option<String>,
 }
 
 /// The kinds of takedowns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum How {
     /// Disabled.
     Gone,
@@ -78,7 +91,7 @@ pub enum How {
 impl How {
     const ALL: [Self; 3] = [Self::Gone, Self::Legal, Self::Deleted];
 
-    /// Returns the word for it in the table and in answers.
+    /// Returns the word for it in the table.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -138,7 +151,7 @@ impl LinkRecord {
 }
 
 /// Returns the takedown as clients that follow the link are told.
-pub(super) fn takedown(disabled_as: &str, notice: Option<String>) -> Takedown {
+pub(in crate::store) fn takedown(disabled_as: &str, notice: Option<String>) -> Takedown {
     if disabled_as == How::Legal.as_str() {
         Takedown::Legal { notice }
     } else {
@@ -153,8 +166,8 @@ impl TryFrom<Row> for LinkRecord {
         let (code, url, host, created_by, created_at, expires_at, is_expired, ..) = row;
         let (.., disabled_at, disabled_as, by, reason, notice) = row;
         let takedown = match disabled_at {
-            Some(at) => Some(TakedownRecord {
-                at: time(at)?,
+            Some(at) => Some(LinkTakedown {
+                at: at.to_jiff(),
                 by,
                 how: how(disabled_as.as_deref())?,
                 reason,
@@ -167,16 +180,12 @@ impl TryFrom<Row> for LinkRecord {
             url,
             host,
             created_by,
-            created_at: time(created_at)?,
-            expires_at: expires_at.map(time).transpose()?,
+            created_at: created_at.to_jiff(),
+            expires_at: expires_at.map(Time::to_jiff),
             is_expired,
             takedown,
         })
     }
-}
-
-fn time(microseconds: i64) -> Result<Timestamp, sqlx::Error> {
-    Timestamp::from_microsecond(microseconds).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
 fn how(word: Option<&str>) -> Result<How, sqlx::Error> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
+use jiff_sqlx::Timestamp as Time;
 use shortener_common::database::StoreError;
 use sqlx::PgPool;
 
@@ -17,8 +17,7 @@ use crate::{
 macro_rules! select {
     ($condition:literal) => {
         concat!(
-            "SELECT code, url, expires_at <= now(), (extract(epoch FROM expires_at) * 1000000)::bigint, \
-            disabled_as, notice FROM links WHERE code ",
+            "SELECT code, url, expires_at <= now(), expires_at, disabled_as, notice FROM links WHERE code ",
             $condition
         )
     };
@@ -34,7 +33,7 @@ type Row = (
     String,
     Option<String>,
     Option<bool>,
-    Option<i64>,
+    Option<Time>,
     Option<String>,
     Option<String>,
 );
@@ -77,7 +76,7 @@ fn link((code, url, expired, expires_at, disabled_as, notice): Row) -> (String, 
         (Some(how), _) => Stored::Down(takedown(&how, notice)),
         (None, Some(url)) if expired != Some(true) => Stored::Live {
             url: location::ascii(&url).into_owned(),
-            expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
+            expires_at: expires_at.map(Time::to_jiff),
         },
         (None, _) => Stored::Expired,
     };
@@ -86,13 +85,16 @@ fn link((code, url, expired, expires_at, disabled_as, notice): Row) -> (String, 
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use jiff_sqlx::ToSqlx;
+
     use super::*;
     use crate::store::Takedown;
 
     const URL: &str = "https://example.com/";
 
     fn row(url: Option<&str>, expired: Option<bool>, disabled_as: Option<&str>) -> Row {
-        let expires_at = expired.map(|_| 1_000_000);
+        let expires_at = expired.map(|_| Timestamp::from_second(1).unwrap().to_sqlx());
         let notice = disabled_as.map(|_| "notice".to_owned());
         let [url, disabled_as] = [url, disabled_as].map(|text| text.map(str::to_owned));
         (

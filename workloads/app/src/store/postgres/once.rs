@@ -1,8 +1,9 @@
 //! Idempotency keys of requests for links. A key and its link are written in one transaction.
 
+use jiff_sqlx::Timestamp as Time;
 use sqlx::PgPool;
 
-use super::{Links, NewLink, Outcome, time};
+use super::{Links, NewLink, Outcome};
 use crate::store::Link;
 
 /// Claims the key of a request unless it is claimed already. A key expires after a day, longer than any client retries.
@@ -14,8 +15,7 @@ const CLAIM: &str = "INSERT INTO link_keys (key, body_sha256) VALUES ($1, $2) \
 const CLAIMED: &str = "UPDATE link_keys SET code = $2 WHERE key = $1";
 
 /// Reads the claim of another request. It has a link: both are written in one transaction.
-const HOLDER: &str = "SELECT body_sha256 = $2, links.code, (extract(epoch FROM links.created_at) * 1000000)::bigint, \
-    (extract(epoch FROM links.expires_at) * 1000000)::bigint \
+const HOLDER: &str = "SELECT body_sha256 = $2, links.code, links.created_at, links.expires_at \
     FROM link_keys JOIN links ON links.code = link_keys.code WHERE key = $1";
 
 /// The idempotency key of a request, with what it stands for.
@@ -65,7 +65,7 @@ async fn repeated(
     let holder = sqlx::query_as(HOLDER)
         .bind(&once.key)
         .bind(&once.body_sha256[..]);
-    let (same_body, code, created_at, expires_at): (bool, String, i64, Option<i64>) =
+    let (same_body, code, created_at, expires_at): (bool, String, Time, Option<Time>) =
         holder.fetch_one(connection).await?;
     if !same_body {
         return Ok(Outcome::OtherBody);
@@ -73,7 +73,7 @@ async fn repeated(
     Ok(Outcome::Repeated(Link {
         code,
         url: link.url.clone(),
-        created_at: time(created_at)?,
-        expires_at: expires_at.map(time).transpose()?,
+        created_at: created_at.to_jiff(),
+        expires_at: expires_at.map(Time::to_jiff),
     }))
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::{
     error::Problem,
     routes::shorten::{ShortenRequest, ShortenResponse},
-    store::management::{LinkRecord, Page, TakedownRecord},
+    store::management::{LinkRecord, Page},
 };
 
 /// A takedown. Unknown fields are ignored, and `null` means absent.
@@ -49,49 +49,17 @@ pub struct LinksRequest {
 /// A link with everything that is known of it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LinkDetails {
-    /// Short code.
-    #[schema(example = "k7Qm2xB")]
-    code: String,
-    /// Destination, followed or not; null once it was removed.
-    url: Option<String>,
+    #[serde(flatten)]
+    link: LinkRecord,
     /// Public URL of the link.
     #[schema(example = "http://localhost:8080/k7Qm2xB")]
     short_url: String,
-    /// Host of the destination: ASCII, in lower case; null once the destination was removed.
-    host: Option<String>,
     /// `live`, `expired`, `disabled` or `deleted`.
     #[schema(example = "live")]
     state: &'static str,
-    /// Creation time of the link (RFC 3339).
-    #[schema(format = DateTime)]
-    created_at: String,
-    /// Client that created the link; null if it had no key.
-    created_by: Option<String>,
-    /// Expiry time of the link (RFC 3339), if it expires.
-    #[schema(format = DateTime)]
-    expires_at: Option<String>,
-    /// Takedown, if the link is disabled or deleted.
-    disabled: Option<LinkTakedown>,
     /// After a change: true if the link was removed from the cache, false if a replica will do that within seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     purged: Option<bool>,
-}
-
-/// The takedown of a link.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct LinkTakedown {
-    /// Time of the takedown (RFC 3339).
-    #[schema(format = DateTime)]
-    at: String,
-    /// Client that did it.
-    by: Option<String>,
-    /// `gone`, `legal` or `deleted`.
-    #[schema(example = "gone")]
-    r#as: &'static str,
-    /// Reason, for the operators of the service.
-    reason: Option<String>,
-    /// Text for clients that follow the link.
-    notice: Option<String>,
 }
 
 /// A page of links.
@@ -129,13 +97,7 @@ impl LinkDetails {
         Self {
             short_url: format!("{public_base}/{}", link.code),
             state: link.state().as_str(),
-            code: link.code,
-            url: link.url,
-            host: link.host,
-            created_at: link.created_at.to_string(),
-            created_by: link.created_by,
-            expires_at: link.expires_at.map(|end| end.to_string()),
-            disabled: link.takedown.map(LinkTakedown::from),
+            link,
             purged: None,
         }
     }
@@ -145,18 +107,6 @@ impl LinkDetails {
         Self {
             purged: Some(purged),
             ..self
-        }
-    }
-}
-
-impl From<TakedownRecord> for LinkTakedown {
-    fn from(takedown: TakedownRecord) -> Self {
-        Self {
-            at: takedown.at.to_string(),
-            by: takedown.by,
-            r#as: takedown.how.as_str(),
-            reason: takedown.reason,
-            notice: takedown.notice,
         }
     }
 }
