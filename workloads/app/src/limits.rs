@@ -16,10 +16,10 @@ use std::{
 use http::HeaderMap;
 
 use self::{
-    bucket::Demand,
+    bucket::{Demand, Verdict},
     quota::Quota,
     shared::SharedBuckets,
-    table::{Table, Taken},
+    table::Table,
 };
 use crate::{config::ServeArgs, store::cache::Cache};
 
@@ -156,14 +156,15 @@ impl Limit {
     /// # Errors
     /// Returns the time until the next token if the bucket is empty.
     pub fn take(&self, client: Client) -> Result<Admission<'_>, Duration> {
-        Ok(match self.own.take(client)? {
-            Taken::Passes(refill) => Admission::Passes(refill),
-            Taken::Asks(demand) => Admission::Asks(Question {
+        match self.own.take(client) {
+            Verdict::Passes(refill) => Ok(Admission::Passes(Duration::from_nanos(refill))),
+            Verdict::Refused(wait) => Err(Duration::from_nanos(wait)),
+            Verdict::Asks(demand) => Ok(Admission::Asks(Question {
                 limit: self,
                 client,
                 demand,
-            }),
-        })
+            })),
+        }
     }
 
     /// Returns the time until an empty bucket is full again whose next token comes after `wait`.

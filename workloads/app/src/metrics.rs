@@ -3,23 +3,21 @@
 mod auth;
 mod cache;
 
-use std::{
-    sync::atomic::AtomicU32,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode};
 use prometheus_client::{
     collector::Collector,
     encoding::EncodeLabelSet,
-    metrics::{
-        counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge,
-        info::Info,
-    },
+    metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family, info::Info},
     registry::{Registry, Unit},
 };
 use shortener_common::{
-    database::LaneMetrics, memory::Memory, trace::TraceContext, vector::VectorMetrics,
+    database::LaneMetrics,
+    memory::Memory,
+    metrics::{Gauge, gauge},
+    trace::TraceContext,
+    vector::VectorMetrics,
 };
 
 use crate::{publisher::metrics::PublisherMetrics, route::Route};
@@ -117,9 +115,9 @@ pub struct Metrics {
     http: HttpMetrics,
     registry: Registry,
     /// The number of open connections on the public port.
-    pub open_connections: Gauge<u32, AtomicU32>,
+    pub open_connections: Gauge,
     /// 1 while the database is up.
-    pub database_up: Gauge<u32, AtomicU32>,
+    pub database_up: Gauge,
     /// The metrics of the admission to the database.
     pub database_lanes: LaneMetrics,
 }
@@ -127,35 +125,27 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
-        let metrics = Self {
-            http: HttpMetrics::register(&mut registry),
-            open_connections: Gauge::default(),
-            database_up: Gauge::default(),
-            database_lanes: LaneMetrics::register(&mut registry),
+        let http = HttpMetrics::register(&mut registry);
+        let database_lanes = LaneMetrics::register(&mut registry);
+        let open_connections = gauge(
+            &mut registry,
+            "http_server_open_connections",
+            "Open connections on the public port",
+        );
+        let database_up = gauge(&mut registry, "database_up", "1 while the database answers");
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("shortener_build", "The version that is running", build);
+        Self {
+            http,
             registry,
-        };
-        metrics.register_gauges()
+            open_connections,
+            database_up,
+            database_lanes,
+        }
     }
 }
 
 impl Metrics {
-    fn register_gauges(mut self) -> Self {
-        let registry = &mut self.registry;
-        registry.register(
-            "http_server_open_connections",
-            "Open connections on the public port",
-            self.open_connections.clone(),
-        );
-        registry.register(
-            "database_up",
-            "1 while the database answers",
-            self.database_up.clone(),
-        );
-        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("shortener_build", "The version that is running", build);
-        self
-    }
-
     /// Counts a request that was answered with this status after this time. Its trace becomes the exemplar of its bucket.
     pub fn answered(
         &self,

@@ -15,6 +15,7 @@ use http::{
     },
 };
 use sha2::{Digest, Sha256};
+use shortener_common::accept::quality;
 
 pub use self::html::Html;
 use self::html::STYLE;
@@ -97,45 +98,10 @@ pub fn is_preferred(accept: Option<&HeaderValue>) -> bool {
     let Some(accept) = accept.and_then(|accept| accept.to_str().ok()) else {
         return false;
     };
+    // Of two types that it values alike, a client prefers the one that it names.
     let html = quality(accept, "text", "html");
     let json = ["json", "problem+json"].map(|subtype| quality(accept, "application", subtype));
-    html.thousandths > 0 && json.iter().all(|json| html > *json)
-}
-
-/// The quality of a media type for a client. Of two types that it values alike, it prefers the one that it names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Quality {
-    thousandths: u16,
-    /// 3 if a range names the type, 2 if it names the kind, 1 if it is `*/*`, and 0 if no range covers the type.
-    specificity: u8,
-}
-
-/// Returns the quality of a media type: that of the range that covers it most specifically (RFC 9110, section 12.5.1).
-fn quality(accept: &str, kind: &str, subtype: &str) -> Quality {
-    let mut best = Quality::default();
-    for range in accept.split(',') {
-        let mut parts = range.split(';').map(str::trim);
-        let name = parts.next().and_then(|name| name.split_once('/'));
-        let specificity = match name {
-            Some(("*", "*")) => 1,
-            Some((found, "*")) if found.eq_ignore_ascii_case(kind) => 2,
-            Some((found, of))
-                if found.eq_ignore_ascii_case(kind) && of.eq_ignore_ascii_case(subtype) =>
-            {
-                3
-            }
-            _ => continue,
-        };
-        if specificity > best.specificity {
-            let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
-            let weight = weight.map_or(Ok(1.0), str::parse::<f32>).unwrap_or(0.0);
-            best = Quality {
-                thousandths: (weight.clamp(0.0, 1.0) * 1000.0) as u16,
-                specificity,
-            };
-        }
-    }
-    best
+    html.0 > 0.0 && json.iter().all(|json| html > *json)
 }
 
 /// Turns a problem into a page if its status has one and the client prefers it. The other header fields stay.

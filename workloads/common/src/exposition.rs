@@ -7,6 +7,8 @@ use std::{collections::HashMap, fmt};
 
 use prometheus_client::{encoding::text, registry::Registry};
 
+use crate::accept::quality;
+
 /// A format of the exposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -17,24 +19,13 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format for an `Accept` header: OpenMetrics only if it is listed and not ranked below plain text.
+    /// Returns the format for an `Accept` header: OpenMetrics only if it is named and not ranked below plain text.
     #[must_use]
     pub fn negotiate(accept: Option<&str>) -> Self {
-        let mut open_metrics = 0.0;
-        let mut classic: f32 = 0.0;
-        for range in accept.unwrap_or_default().split(',') {
-            let mut parameters = range.split(';').map(str::trim);
-            let name = parameters.next().unwrap_or_default();
-            let quality = parameters
-                .find_map(|parameter| parameter.strip_prefix("q=")?.parse::<f32>().ok())
-                .unwrap_or(1.0);
-            if name.eq_ignore_ascii_case("application/openmetrics-text") {
-                open_metrics = quality.max(open_metrics);
-            } else if name.eq_ignore_ascii_case("text/plain") {
-                classic = quality.max(classic);
-            }
-        }
-        if open_metrics > 0.0 && open_metrics >= classic {
+        let accept = accept.unwrap_or_default();
+        let (open_metrics, closeness) = quality(accept, "application", "openmetrics-text");
+        let (classic, _) = quality(accept, "text", "plain");
+        if closeness == 3 && open_metrics > 0.0 && open_metrics >= classic {
             Self::OpenMetrics
         } else {
             Self::Classic

@@ -2,6 +2,7 @@
 //! to the database, the message broker and the vector store with TLS, the state of the stores, the removal of expired
 //! data, structured logging, traces and their export, and the exposition of metrics.
 
+pub mod accept;
 pub mod backends;
 pub mod backoff;
 pub mod batcher;
@@ -13,6 +14,7 @@ pub mod exposition;
 pub mod internal;
 pub mod logging;
 pub mod memory;
+pub mod metrics;
 pub mod open_files;
 pub mod program;
 pub mod purge;

@@ -1,19 +1,17 @@
 //! The metrics of the worker.
 
-use std::{
-    sync::atomic::AtomicU32,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use prometheus_client::{
     collector::Collector,
-    metrics::{
-        counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge,
-        info::Info,
-    },
+    metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family, info::Info},
     registry::{Registry, Unit},
 };
-use shortener_common::{trace::TraceContext, vector::VectorMetrics};
+use shortener_common::{
+    metrics::{Gauge, gauge},
+    trace::TraceContext,
+    vector::VectorMetrics,
+};
 
 use crate::outcome::JobOutcome;
 
@@ -31,69 +29,54 @@ pub struct Metrics {
     duration: HistogramWithExemplars<TraceContext>,
     registry: Registry,
     /// 1 while the database is up.
-    pub database_up: Gauge<u32, AtomicU32>,
+    pub database_up: Gauge,
     /// 1 while the worker consumes jobs from the queue.
-    pub queue_up: Gauge<u32, AtomicU32>,
+    pub queue_up: Gauge,
     /// 1 while a job waits in the worker for a backend.
-    pub holding: Gauge<u32, AtomicU32>,
+    pub holding: Gauge,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let metrics = Self {
-            processed: Family::default(),
-            duration: HistogramWithExemplars::new(BUCKETS.into_iter()),
-            registry: Registry::default(),
-            database_up: Gauge::default(),
-            queue_up: Gauge::default(),
-            holding: Gauge::default(),
-        };
+        let mut registry = Registry::default();
+        let processed = Family::default();
         // Every series exists from the first scrape on, so that queries see the first increase.
         for outcome in JobOutcome::LABELS {
-            drop(metrics.processed.get_or_create(&[("outcome", outcome)]));
+            drop(processed.get_or_create(&[("outcome", outcome)]));
         }
-        metrics.register_all()
-    }
-}
-
-impl Metrics {
-    fn register_all(mut self) -> Self {
-        let registry = &mut self.registry;
         registry.register(
             "jobs_processed",
             "Processed deliveries, by outcome",
-            self.processed.clone(),
+            processed.clone(),
         );
+        let duration = HistogramWithExemplars::new(BUCKETS.into_iter());
         registry.register_with_unit(
             "messaging_process_duration",
             "Time from the delivery of a job to its outcome, including waits for a backend",
             Unit::Seconds,
-            self.duration.clone(),
+            duration.clone(),
         );
-        for (name, help, gauge) in [
-            (
-                "database_up",
-                "1 while the database answers",
-                &self.database_up,
-            ),
-            (
-                "queue_up",
-                "1 while the worker consumes jobs from the queue",
-                &self.queue_up,
-            ),
-            (
-                "jobs_holding",
-                "1 while a job in the worker waits for the database or the vector store",
-                &self.holding,
-            ),
-        ] {
-            registry.register(name, help, gauge.clone());
-        }
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("shortener_build", "The version that is running", build);
-        self
+        let mut gauge = |name, help| gauge(&mut registry, name, help);
+        Self {
+            processed,
+            duration,
+            database_up: gauge("database_up", "1 while the database answers"),
+            queue_up: gauge(
+                "queue_up",
+                "1 while the worker consumes jobs from the queue",
+            ),
+            holding: gauge(
+                "jobs_holding",
+                "1 while a job in the worker waits for the database or the vector store",
+            ),
+            registry,
+        }
     }
+}
 
+impl Metrics {
     pub fn processed(&self, outcome: &JobOutcome, duration: Duration, trace: TraceContext) {
         let labels = [("outcome", outcome.label())];
         self.processed.get_or_create(&labels).inc();

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::{
     Client, Rate,
-    bucket::{Bucket, Demand, Grant, Terms, Verdict},
+    bucket::{Bucket, Grant, Terms, Verdict},
     nanoseconds,
 };
 
@@ -30,14 +30,6 @@ pub(super) struct Table {
     hasher: RandomState,
 }
 
-/// The verdict of this replica on a request.
-pub(super) enum Taken {
-    /// It passes; the bucket is full again after this time.
-    Passes(Duration),
-    /// The shared bucket decides.
-    Asks(Demand),
-}
-
 impl Table {
     /// Returns the buckets of a rate, or `None` if it is 0. With `is_shared`, the replicas share buckets too.
     pub(super) fn new(rate: Rate, is_shared: bool) -> Option<Self> {
@@ -55,15 +47,8 @@ impl Table {
     }
 
     /// Takes a token of a client.
-    ///
-    /// # Errors
-    /// Returns the time until the next token if the request is refused.
-    pub(super) fn take(&self, client: Client) -> Result<Taken, Duration> {
-        match self.take_at(client, self.now()) {
-            Verdict::Passes(refill) => Ok(Taken::Passes(Duration::from_nanos(refill))),
-            Verdict::Refused(wait) => Err(Duration::from_nanos(wait)),
-            Verdict::Asks(demand) => Ok(Taken::Asks(demand)),
-        }
+    pub(super) fn take(&self, client: Client) -> Verdict {
+        self.take_at(client, self.now())
     }
 
     /// Takes note of an answer of the shared bucket, or of the lack of one. Returns the time until the bucket is full

@@ -1,11 +1,10 @@
 //! The metrics of keys.
 
-use std::sync::atomic::AtomicU32;
-
 use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
+use shortener_common::metrics::{Gauge, counters};
 
 /// The metrics of keys. No label names a client, because their number is not bounded by this program.
 #[derive(Clone, Debug)]
@@ -18,32 +17,32 @@ pub struct AuthMetrics {
     pub invalid: Counter,
     /// Refused requests with a key that has not got the scope.
     pub forbidden: Counter,
-    loaded: Gauge<u32, AtomicU32>,
-    ignored: Gauge<u32, AtomicU32>,
+    loaded: Gauge,
+    ignored: Gauge,
 }
 
 impl AuthMetrics {
     /// Registers the metrics. Every series exists from the first scrape on.
     pub fn register(registry: &mut Registry) -> Self {
-        let requests = Family::<[(&str, &str); 1], Counter>::default();
-        let keys = Family::<[(&str, &str); 1], Gauge<u32, AtomicU32>>::default();
-        let result = |result: &'static str| requests.get_or_create_owned(&[("result", result)]);
-        let state = |state: &'static str| keys.get_or_create_owned(&[("state", state)]);
-        let metrics = Self {
-            accepted: result("accepted"),
-            missing: result("missing"),
-            invalid: result("invalid"),
-            forbidden: result("forbidden"),
-            loaded: state("loaded"),
-            ignored: state("ignored"),
-        };
-        registry.register(
+        let [accepted, missing, invalid, forbidden] = counters(
+            registry,
             "auth_requests",
             "Requests on routes that take keys, by result",
-            requests,
+            "result",
+            ["accepted", "missing", "invalid", "forbidden"],
         );
+        let keys = Family::<[(&str, &str); 1], Gauge>::default();
+        let state = |state: &'static str| keys.get_or_create_owned(&[("state", state)]);
+        let (loaded, ignored) = (state("loaded"), state("ignored"));
         registry.register("auth_keys", "Keys of clients, by state", keys);
-        metrics
+        Self {
+            accepted,
+            missing,
+            invalid,
+            forbidden,
+            loaded,
+            ignored,
+        }
     }
 
     /// Sets the number of keys that are used, and of entries and lines that are not.

@@ -1,11 +1,7 @@
 //! The metrics of the cache.
 
-use std::sync::atomic::AtomicU32;
-
-use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::Registry,
-};
+use prometheus_client::{metrics::counter::Counter, registry::Registry};
+use shortener_common::metrics::{Gauge, counters, gauge};
 
 /// The metrics of the cache. The series are looked up once, at registration.
 #[derive(Clone, Debug)]
@@ -15,7 +11,7 @@ pub struct CacheMetrics {
     /// Cache misses, including lookups while the cache is down.
     pub misses: Counter,
     /// 1 while requests use the cache.
-    pub up: Gauge<u32, AtomicU32>,
+    pub up: Gauge,
     /// Probes after a late answer that were answered.
     pub probes_answered: Counter,
     /// Probes after a late answer that failed, after which requests go on without the cache.
@@ -25,32 +21,27 @@ pub struct CacheMetrics {
 impl CacheMetrics {
     /// Registers the metrics. Every series exists from the first scrape on, so that a rate over it is never absent.
     pub fn register(registry: &mut Registry) -> Self {
-        let requests = Family::<[(&str, &str); 1], Counter>::default();
-        let child = |result: &'static str| requests.get_or_create_owned(&[("result", result)]);
-        let probes = Family::<[(&str, &str); 1], Counter>::default();
-        let probe = |result: &'static str| probes.get_or_create_owned(&[("result", result)]);
-        let metrics = Self {
-            hits: child("hit"),
-            misses: child("miss"),
-            up: Gauge::default(),
-            probes_answered: probe("answered"),
-            probes_failed: probe("failed"),
-        };
-        registry.register(
+        let [hits, misses] = counters(
+            registry,
             "cache_requests",
             "Lookups of a code in the cache, by result",
-            requests,
+            "result",
+            ["hit", "miss"],
         );
-        registry.register(
-            "cache_up",
-            "1 while requests use the cache",
-            metrics.up.clone(),
-        );
-        registry.register(
+        let up = gauge(registry, "cache_up", "1 while requests use the cache");
+        let [probes_answered, probes_failed] = counters(
+            registry,
             "cache_probes",
             "Probes of the cache after a late answer, by result",
-            probes,
+            "result",
+            ["answered", "failed"],
         );
-        metrics
+        Self {
+            hits,
+            misses,
+            up,
+            probes_answered,
+            probes_failed,
+        }
     }
 }

@@ -2,16 +2,17 @@
 //!
 //! <https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/>
 
-use std::{
-    sync::atomic::AtomicU32,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use prometheus_client::{
-    metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge},
+    metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family},
     registry::{Registry, Unit},
 };
-use shortener_common::{queue::topology::JOBS, trace::TraceContext};
+use shortener_common::{
+    metrics::{Gauge, gauge},
+    queue::topology::JOBS,
+    trace::TraceContext,
+};
 
 use crate::metrics::Durations;
 
@@ -28,7 +29,7 @@ pub struct PublisherMetrics {
     sent: Family<Labels, Counter>,
     duration: Durations<Labels>,
     /// 1 while jobs can be published.
-    pub up: Gauge<u32, AtomicU32>,
+    pub up: Gauge,
 }
 
 impl PublisherMetrics {
@@ -39,7 +40,7 @@ impl PublisherMetrics {
             duration: Family::new_with_constructor(|| {
                 HistogramWithExemplars::new(BUCKETS.into_iter())
             }),
-            up: Gauge::default(),
+            up: gauge(registry, "queue_up", "1 while jobs can be published"),
         };
         // They exist from the first scrape on, because alerts use them.
         let accepted = labels(None);
@@ -55,11 +56,6 @@ impl PublisherMetrics {
             "Time until the broker confirmed or rejected a job",
             Unit::Seconds,
             metrics.duration.clone(),
-        );
-        registry.register(
-            "queue_up",
-            "1 while jobs can be published",
-            metrics.up.clone(),
         );
         metrics
     }

@@ -2,18 +2,16 @@
 //!
 //! Without it, a slow database collects the work of clients that have given up and come back, and answers nothing else.
 
-use std::{sync::atomic::AtomicU32, time::Duration};
+use std::time::Duration;
 
-use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::Registry,
-};
+use prometheus_client::{metrics::counter::Counter, registry::Registry};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::timeout,
 };
 
 use super::StoreError;
+use crate::metrics::{Gauge, counters, gauge};
 
 /// The maximum number of operations of a lane that wait for a connection.
 const WAITING: usize = 256;
@@ -25,7 +23,7 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub struct LaneMetrics {
     /// Operations that wait for a connection, or for the statement that they share.
-    waiting: Gauge<u32, AtomicU32>,
+    waiting: Gauge,
     refused_look_ups: Counter,
     refused_changes: Counter,
 }
@@ -33,24 +31,23 @@ pub struct LaneMetrics {
 impl LaneMetrics {
     /// Registers the metrics. Both series of the counter exist from the first scrape on.
     pub fn register(registry: &mut Registry) -> Self {
-        let refused = Family::<[(&str, &str); 1], Counter>::default();
-        let child = |lane: &'static str| refused.get_or_create_owned(&[("lane", lane)]);
-        let metrics = Self {
-            waiting: Gauge::default(),
-            refused_look_ups: child("look_up"),
-            refused_changes: child("change"),
-        };
-        registry.register(
+        let waiting = gauge(
+            registry,
             "database_waiting",
             "Operations that wait for a connection to the database, or for the statement that they share",
-            metrics.waiting.clone(),
         );
-        registry.register(
+        let [refused_look_ups, refused_changes] = counters(
+            registry,
             "database_refused",
             "Operations that were refused because the connections to the database are busy",
-            refused,
+            "lane",
+            ["look_up", "change"],
         );
-        metrics
+        Self {
+            waiting,
+            refused_look_ups,
+            refused_changes,
+        }
     }
 }
 
@@ -92,12 +89,12 @@ pub(super) struct Lane {
     turns: Semaphore,
     places: Semaphore,
     /// The operations of both lanes that wait.
-    pub(super) waiting: Gauge<u32, AtomicU32>,
+    pub(super) waiting: Gauge,
     refused: Counter,
 }
 
 /// Counts an operation that waits until it is dropped.
-struct Waits<'a>(&'a Gauge<u32, AtomicU32>);
+struct Waits<'a>(&'a Gauge);
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {

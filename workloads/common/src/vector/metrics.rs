@@ -2,13 +2,15 @@
 //!
 //! <https://opentelemetry.io/docs/specs/semconv/db/database-metrics/>
 
-use std::{sync::atomic::AtomicU32, time::Duration};
+use std::time::Duration;
 
 use prometheus_client::{
-    metrics::{family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{family::Family, histogram::Histogram},
     registry::{Registry, Unit},
 };
 use tonic::Code;
+
+use crate::metrics::{Gauge, gauge};
 
 /// The upper bounds of the buckets in seconds, as OpenTelemetry recommends.
 const BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
@@ -20,28 +22,25 @@ type Labels = Vec<(&'static str, String)>;
 pub struct VectorMetrics {
     duration: Family<Labels, Histogram, fn() -> Histogram>,
     /// 1 while the collection can be used.
-    pub up: Gauge<u32, AtomicU32>,
+    pub up: Gauge,
 }
 
 impl VectorMetrics {
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            duration: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            up: Gauge::default(),
-        };
+        let duration = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> _);
         registry.register_with_unit(
             "db_client_operation_duration",
             "Time until the vector store answered",
             Unit::Seconds,
-            metrics.duration.clone(),
+            duration.clone(),
         );
-        registry.register(
+        let up = gauge(
+            registry,
             "vector_up",
             "1 while the collection of the vector store can be used",
-            metrics.up.clone(),
         );
-        metrics
+        Self { duration, up }
     }
 
     /// Counts an operation; `error` is the gRPC status code of a failure.
