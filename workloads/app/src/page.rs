@@ -24,48 +24,34 @@ use crate::error::Error;
 /// The media type of a page.
 pub const TEXT_HTML: &str = "text/html; charset=utf-8";
 
-/// What a page says about a status.
-struct Text {
-    status: StatusCode,
-    heading: &'static str,
-    sentence: &'static str,
-    /// True if the detail of the problem is written for people as well.
-    tells_why: bool,
+/// Returns what the page of a status says, if it has one: its heading, a sentence, and true if the detail of the problem is
+/// written for people as well.
+fn text_of(status: StatusCode) -> Option<(&'static str, &'static str, bool)> {
+    Some(match status.as_u16() {
+        404 => (
+            "There is nothing here",
+            "No link has this address. Compare it with the one that you were given: capital and small letters differ.",
+            false,
+        ),
+        410 => ("This link has ended", "It leads nowhere any more.", true),
+        429 => (
+            "Too many requests",
+            "Your network has sent many requests in a short time. Wait a moment, and try again.",
+            false,
+        ),
+        451 => (
+            "Not available for legal reasons",
+            "This link was taken down.",
+            true,
+        ),
+        503 => (
+            "Not available at the moment",
+            "The service cannot answer just now. Wait a moment, and try again.",
+            false,
+        ),
+        _ => return None,
+    })
 }
-
-/// The statuses that have a page.
-static TEXTS: [Text; 5] = [
-    Text {
-        status: StatusCode::NOT_FOUND,
-        heading: "There is nothing here",
-        sentence: "No link has this address. Compare it with the one that you were given: capital and small letters differ.",
-        tells_why: false,
-    },
-    Text {
-        status: StatusCode::GONE,
-        heading: "This link has ended",
-        sentence: "It leads nowhere any more.",
-        tells_why: true,
-    },
-    Text {
-        status: StatusCode::TOO_MANY_REQUESTS,
-        heading: "Too many requests",
-        sentence: "Your network has sent many requests in a short time. Wait a moment, and try again.",
-        tells_why: false,
-    },
-    Text {
-        status: StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS,
-        heading: "Not available for legal reasons",
-        sentence: "This link was taken down.",
-        tells_why: true,
-    },
-    Text {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        heading: "Not available at the moment",
-        sentence: "The service cannot answer just now. Wait a moment, and try again.",
-        tells_why: false,
-    },
-];
 
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let digest = STANDARD.encode(Sha256::digest(STYLE));
@@ -83,9 +69,9 @@ pub fn policy() -> &'static str {
 /// Returns the page of a status, if it has one, with the detail of the problem where that is written for people.
 #[must_use]
 pub fn of_status(status: StatusCode, detail: &str) -> Option<String> {
-    let text = TEXTS.iter().find(|text| text.status == status)?;
-    let page = Html::titled(text.heading).paragraph(text.sentence);
-    let page = match text.tells_why {
+    let (heading, sentence, tells_why) = text_of(status)?;
+    let page = Html::titled(heading).paragraph(sentence);
+    let page = match tells_why {
         true => page.paragraph(detail),
         false => page,
     };
@@ -203,12 +189,19 @@ mod tests {
 
     #[test]
     fn every_page_is_small_and_fits_a_phone() {
-        for text in &TEXTS {
-            let page = of_status(text.status, &"x".repeat(256)).unwrap();
+        for (status, tells_why) in [
+            (404, false),
+            (410, true),
+            (429, false),
+            (451, true),
+            (503, false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let page = of_status(status, &"x".repeat(256)).unwrap();
             assert!(page.len() <= 6 * 1024, "{}", page.len());
             assert!(page.contains("<meta name=\"viewport\" content=\"width=device-width"));
             assert!(page.contains("prefers-color-scheme:dark"));
-            assert_eq!(page.contains("xxx"), text.tells_why, "{}", text.status);
+            assert_eq!(page.contains("xxx"), tells_why, "{status}");
         }
     }
 

@@ -22,17 +22,16 @@ use tokio::time::sleep;
 
 pub use disabled::Disabled;
 
+/// An attempt at a job.
+pub type Attempt<'a> = BoxFuture<'a, Result<Outcome, StoreError>>;
+
 /// A kind of job. It must be idempotent, because every job may be delivered more than once.
 pub trait Task: Send + Sync {
     /// Processes the job, or finds that this is impossible.
     ///
     /// # Errors
     /// Fails if a backend that the task needs is down. The job then waits for it, without using up a delivery.
-    fn handle<'a>(
-        &'a self,
-        job: &'a Job,
-        context: &'a Context,
-    ) -> BoxFuture<'a, Result<Outcome, StoreError>>;
+    fn handle<'a>(&'a self, job: &'a Job, context: &'a Context) -> Attempt<'a>;
 
     /// Returns the extent of the time limit. By default it bounds the whole attempt.
     fn limit(&self) -> Limit {
@@ -206,11 +205,7 @@ mod tests {
     struct Says(&'static str);
 
     impl Task for Says {
-        fn handle<'a>(
-            &'a self,
-            _: &'a Job,
-            _: &'a Context,
-        ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+        fn handle<'a>(&'a self, _: &'a Job, _: &'a Context) -> Attempt<'a> {
             Box::pin(async move { Ok(Outcome::Reject(self.0.to_owned())) })
         }
     }

@@ -4,6 +4,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use lapin::types::AMQPValue;
 
+use super::job::text_of;
+
 pub(super) const ORIGIN: &str = "shortener-origin";
 
 const ANONYMOUS: &str = "anonymous";
@@ -36,12 +38,10 @@ impl Origin {
     /// Reads the header. Clients cannot send a message without it, but administrators of the broker can. A value of another
     /// form is no reason for trust.
     pub(super) fn of(header: Option<&AMQPValue>) -> Self {
-        let value = match header {
-            None => return Self::Internal,
-            Some(AMQPValue::LongString(value)) => std::str::from_utf8(value.as_bytes()).ok(),
-            Some(AMQPValue::ShortString(value)) => Some(value.as_str()),
-            Some(_) => None,
+        let Some(header) = header else {
+            return Self::Internal;
         };
+        let value = text_of(header).and_then(|text| std::str::from_utf8(text).ok());
         match value {
             Some(INTERNAL) => Self::Internal,
             Some(value) => match value.strip_prefix(KEY) {

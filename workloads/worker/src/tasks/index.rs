@@ -3,24 +3,18 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use shortener_common::{
-    database::StoreError,
     documents::{DocumentId, IndexError},
     queue::job::Job,
 };
 
-use super::{Context, Outcome, Task, Vector, outcome_of};
+use super::{Attempt, Context, Outcome, Task, Vector, outcome_of};
 
 pub(super) struct Index;
 
 impl Task for Index {
-    fn handle<'a>(
-        &'a self,
-        job: &'a Job,
-        context: &'a Context,
-    ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+    fn handle<'a>(&'a self, job: &'a Job, context: &'a Context) -> Attempt<'a> {
         Box::pin(async move {
             let Some(vector) = &context.vector else {
                 return context.disabled.outcome();

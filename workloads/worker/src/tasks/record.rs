@@ -1,9 +1,8 @@
 //! The default task: stores the job as it was sent in its record.
 
-use futures::future::BoxFuture;
-use shortener_common::{database::StoreError, queue::job::Job};
+use shortener_common::queue::job::Job;
 
-use super::{Context, Outcome, Task};
+use super::{Attempt, Context, Outcome, Task};
 
 const KEEP: &str = "UPDATE jobs SET payload = $2::json WHERE message_id = $1";
 
@@ -11,11 +10,7 @@ const KEEP: &str = "UPDATE jobs SET payload = $2::json WHERE message_id = $1";
 pub(super) struct Record;
 
 impl Task for Record {
-    fn handle<'a>(
-        &'a self,
-        job: &'a Job,
-        _: &'a Context,
-    ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+    fn handle<'a>(&'a self, job: &'a Job, _: &'a Context) -> Attempt<'a> {
         let (id, text) = (job.id, job.text.clone());
         Box::pin(async move {
             Ok(Outcome::Done(Box::new(move |connection| {

@@ -2,19 +2,14 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use shortener_common::{database::StoreError, documents::IndexError, queue::job::Job};
+use shortener_common::{documents::IndexError, queue::job::Job};
 
-use super::{Context, Limit, Outcome, Task, Vector, outcome_of};
+use super::{Attempt, Context, Limit, Outcome, Task, Vector, outcome_of};
 
 pub(super) struct Reindex;
 
 impl Task for Reindex {
-    fn handle<'a>(
-        &'a self,
-        job: &'a Job,
-        context: &'a Context,
-    ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+    fn handle<'a>(&'a self, job: &'a Job, context: &'a Context) -> Attempt<'a> {
         Box::pin(async move {
             match &context.vector {
                 Some(vector) => outcome_of(reindex(vector, job, context.time_limit).await),

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use serde_json::{Map, Value};
-use shortener_common::{database::StoreError, queue::job::Job};
+use shortener_common::queue::job::Job;
 use tokio::time::sleep;
 
-use super::{Context, Outcome, Task};
+use super::{Attempt, Context, Outcome, Task};
 
 /// The maximum time in milliseconds.
 const MAX_MS: u64 = 60_000;
@@ -16,11 +15,7 @@ const MAX_MS: u64 = 60_000;
 pub(super) struct Wait;
 
 impl Task for Wait {
-    fn handle<'a>(
-        &'a self,
-        job: &'a Job,
-        _: &'a Context,
-    ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+    fn handle<'a>(&'a self, job: &'a Job, _: &'a Context) -> Attempt<'a> {
         Box::pin(async move {
             let Some(time) = time(&job.payload) else {
                 let rule = format!("`ms` must be a whole number of milliseconds up to {MAX_MS}");
