@@ -196,8 +196,8 @@ impl Question<'_> {
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
-        if self.demand.is_settlement {
-            self.limit.own.end_settlement(self.client);
+        if self.demand.debt > 0 {
+            self.limit.own.end_report(self.client);
         }
     }
 }

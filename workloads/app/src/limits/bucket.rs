@@ -2,22 +2,18 @@
 //! every time is in nanoseconds after one start.
 //!
 //! A replica first spends tokens of a client without the shared bucket, up to an eighth of the burst. Then it reports
-//! them, with the age of the first one, and takes a lot of tokens in advance. As long as the shared bucket is not full
-//! again, as far as this replica knows, it spends only tokens that it has taken.
+//! them, with the age of the first one, and asks for each further token, as long as the shared bucket is not full again,
+//! as far as this replica knows.
 //!
-//! In any period t, R replicas together therefore let a client pass at most `burst + rate * t + R * (burst / 4 + lot)`
-//! times. In each replica, up to an eighth of the burst may be reported as if it had been spent before the period, up to
-//! an eighth is not yet reported at its end, and a lot may have been taken before it. A client that keeps to the rate is
-//! not refused, because the age of its tokens counts as time in which they came back.
+//! In any period t, R replicas together therefore let a client pass at most `burst + rate * t + R * burst / 4` times. In
+//! each replica, up to an eighth of the burst may be reported as if it had been spent before the period, and up to an
+//! eighth is not yet reported at its end. A client that keeps to the rate is not refused, because the age of its tokens
+//! counts as time in which they came back.
 
 use super::Rate;
 
 /// The part of the burst that a replica spends without the shared bucket: one of so many.
 const CREDIT: u32 = 8;
-/// The part of the burst that is taken in advance: one of so many.
-const LOT: u32 = 20;
-/// The maximum number of tokens that are taken in advance.
-const LARGEST_LOT: u32 = 10;
 /// The age up to which a report tells the age of a token, and the time for which the shared bucket is remembered once it
 /// is full: the time in which so many empty buckets are refilled.
 const MEMORY: u64 = 10;
@@ -29,32 +25,18 @@ pub(super) struct Terms {
     pub(super) interval: u64,
     /// The time in which an empty bucket is refilled.
     pub(super) capacity: u64,
-    /// The figures of the shared bucket, if there is one.
-    pub(super) sharing: Option<Sharing>,
-}
-
-/// The figures of a limit that all replicas share.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sharing {
-    /// The tokens that a replica spends before it asks the shared bucket.
-    credit: i16,
-    /// The tokens that a replica takes at once.
-    lot: i16,
+    /// The tokens that a replica spends before it asks the shared bucket; `None` if there is none.
+    credit: Option<u32>,
 }
 
 impl Terms {
     /// Returns the figures of a limit.
     pub(super) fn of(rate: Rate, is_shared: bool) -> Self {
         let (interval, capacity) = rate.times();
-        let tokens = |number: u32| i16::try_from(number).unwrap_or(i16::MAX);
-        let sharing = Sharing {
-            credit: tokens(rate.burst / CREDIT),
-            lot: tokens((rate.burst / LOT).clamp(1, LARGEST_LOT)),
-        };
         Self {
             interval: super::nanoseconds(interval),
             capacity: super::nanoseconds(capacity),
-            sharing: is_shared.then_some(sharing),
+            credit: is_shared.then_some(rate.burst / CREDIT),
         }
     }
 
@@ -75,27 +57,22 @@ pub(super) enum Verdict {
     Asks(Demand),
 }
 
-/// A question to the shared bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A question to the shared bucket for one token, with a report of others. Only one question at a time has a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Demand {
     /// The tokens that were spent and not reported.
-    pub(super) debt: i16,
+    pub(super) debt: u32,
     /// The time since the first of them.
     pub(super) age: u64,
-    /// The most tokens to take beside them.
-    pub(super) lot: i16,
-    /// True for the one question that reports and takes in advance. Requests that come before its answer ask for one
-    /// token each.
-    pub(super) is_settlement: bool,
 }
 
 /// The answer of the shared bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grant {
     /// The reported tokens that it has counted.
-    pub(super) paid: i16,
-    /// The tokens that were taken beside them.
-    pub(super) taken: i16,
+    pub(super) paid: u32,
+    /// True if there was a token.
+    pub(super) passes: bool,
     /// The time until it is full again.
     pub(super) refill: u64,
 }
@@ -106,13 +83,12 @@ pub(super) struct Bucket {
     full_at: u64,
     /// The time at which the shared bucket will be full again, as far as known.
     shared_full_at: u64,
-    /// The time of the first token in the debt.
+    /// The tokens that were spent and not reported.
+    debt: u32,
+    /// The time of the first of them.
     since: u64,
-    /// Tokens that were taken from the shared bucket and not spent yet. Below zero it is a debt: tokens that were spent
-    /// and not reported.
-    balance: i16,
-    /// True until a settlement is answered.
-    is_settling: bool,
+    /// True until a report is answered.
+    is_reporting: bool,
 }
 
 impl Bucket {
@@ -133,50 +109,41 @@ impl Bucket {
         if wait > 0 {
             return Verdict::Refused(wait);
         }
-        if let Some(sharing) = terms.sharing
-            && !self.spend(sharing, now)
+        if let Some(credit) = terms.credit
+            && !self.spend(credit, now)
         {
             let wait = self.wait(terms, now);
             if wait > 0 {
                 return Verdict::Refused(wait);
             }
             self.full_at = full_at;
-            return Verdict::Asks(self.demand(terms, sharing, now));
+            return Verdict::Asks(self.demand(terms, now));
         }
         self.full_at = full_at;
         Verdict::Passes(self.refill(terms, now))
     }
 
     /// Spends a token without the shared bucket. Returns false if there is none.
-    fn spend(&mut self, sharing: Sharing, now: u64) -> bool {
-        let is_near_the_limit = now < self.shared_full_at;
-        let credit = if is_near_the_limit { 0 } else { sharing.credit };
-        if self.balance <= -credit {
+    fn spend(&mut self, credit: u32, now: u64) -> bool {
+        let is_near_the_limit = self.is_reporting || now < self.shared_full_at;
+        if is_near_the_limit || self.debt >= credit {
             return false;
         }
-        if self.balance == 0 {
+        if self.debt == 0 {
             self.since = now;
         }
-        self.balance -= 1;
+        self.debt += 1;
         true
     }
 
-    fn demand(&mut self, terms: &Terms, sharing: Sharing, now: u64) -> Demand {
-        let is_settlement = !std::mem::replace(&mut self.is_settling, true);
-        if !is_settlement {
-            return Demand {
-                debt: 0,
-                age: 0,
-                lot: 1,
-                is_settlement,
-            };
+    fn demand(&mut self, terms: &Terms, now: u64) -> Demand {
+        if self.debt == 0 || std::mem::replace(&mut self.is_reporting, true) {
+            return Demand::default();
         }
         let age = now.saturating_sub(self.since);
         Demand {
-            debt: self.debt(),
+            debt: self.debt,
             age: age.min(terms.memory()),
-            lot: sharing.lot,
-            is_settlement,
         }
     }
 
@@ -192,46 +159,36 @@ impl Bucket {
         now: u64,
     ) -> Result<u64, u64> {
         let Some(grant) = grant else {
-            (self.balance, self.shared_full_at) = (0, 0);
+            (self.debt, self.shared_full_at) = (0, 0);
             return Ok(self.refill(terms, now));
         };
         self.shared_full_at = now.saturating_add(grant.refill);
-        let tokens = grant.paid.saturating_add(grant.taken);
-        let lot = terms.sharing.map_or(0, |sharing| sharing.lot);
-        self.balance = self.balance.saturating_add(tokens).min(lot);
-        if grant.taken == 0 {
+        self.debt = self.debt.saturating_sub(grant.paid);
+        if !grant.passes {
             self.full_at = self.full_at.saturating_sub(terms.interval);
             return Err(self.wait(terms, now).max(1));
         }
-        self.balance -= 1;
         Ok(self.refill(terms, now))
     }
 
-    /// Ends a settlement, answered or not.
-    pub(super) fn end_settlement(&mut self) {
-        self.is_settling = false;
-    }
-
-    fn debt(&self) -> i16 {
-        self.balance.min(0).saturating_neg()
+    /// Ends a report, answered or not.
+    pub(super) fn end_report(&mut self) {
+        self.is_reporting = false;
     }
 
     /// Returns the time until the shared bucket can have the debt and one more token.
     fn wait(&self, terms: &Terms, now: u64) -> u64 {
-        let tokens = u64::from(self.debt().unsigned_abs()) + 1;
-        let needed = terms.interval.saturating_mul(tokens);
+        let needed = terms.interval.saturating_mul(u64::from(self.debt) + 1);
         let full_at = self.shared_full_at.max(now).saturating_add(needed);
         full_at.saturating_sub(now.saturating_add(terms.capacity))
     }
 
     /// Returns the time until the emptier of the two buckets is full again, as far as known.
     fn refill(&self, terms: &Terms, now: u64) -> u64 {
-        let tokens = u64::from(self.balance.unsigned_abs());
-        let time = terms.interval.saturating_mul(tokens);
-        let shared = if self.balance < 0 {
-            self.shared_full_at.max(self.since).saturating_add(time)
-        } else {
-            self.shared_full_at.saturating_sub(time)
+        let debt = terms.interval.saturating_mul(u64::from(self.debt));
+        let shared = match self.debt {
+            0 => self.shared_full_at,
+            _ => self.shared_full_at.max(self.since).saturating_add(debt),
         };
         self.full_at.max(shared).saturating_sub(now)
     }
@@ -278,18 +235,18 @@ mod tests {
             let empty_at = now + terms.capacity;
             let room = |full_at: u64| (empty_at - full_at) / terms.interval;
             let mut full_at = self.0.max(now.saturating_sub(demand.age));
-            let paid = (demand.debt as u64).min(room(full_at));
+            let paid = u64::from(demand.debt).min(room(full_at));
             full_at += paid * terms.interval;
-            let mut taken = 0;
-            if paid == demand.debt as u64 {
+            let mut passes = false;
+            if paid == u64::from(demand.debt) {
                 full_at = full_at.max(now);
-                taken = (demand.lot as u64).min(room(full_at));
-                full_at += taken * terms.interval;
+                passes = room(full_at) > 0;
+                full_at += u64::from(passes) * terms.interval;
             }
             self.0 = full_at;
             Grant {
-                paid: paid as i16,
-                taken: taken as i16,
+                paid: paid as u32,
+                passes,
                 refill: full_at.saturating_sub(now),
             }
         }
@@ -332,7 +289,7 @@ mod tests {
                 Verdict::Asks(demand) => {
                     self.asked += 1;
                     let grant = self.shared.answer(&self.terms, demand, self.now);
-                    if grant.taken > 0 {
+                    if grant.passes {
                         self.passed.push(self.now);
                     }
                     self.answers.push_back((replica, demand, grant));
@@ -349,8 +306,8 @@ mod tests {
                 true => Ok(0),
                 false => bucket.settle(&self.terms, Some(grant), self.now),
             };
-            if demand.is_settlement {
-                bucket.end_settlement();
+            if demand.debt > 0 {
+                bucket.end_report();
             }
             settled.err()
         }
@@ -362,8 +319,8 @@ mod tests {
 
         /// Checks the bound in every period.
         fn check(&self, rate: Rate) -> Result<(), TestCaseError> {
-            let Sharing { credit, lot } = self.terms.sharing.unwrap();
-            let slack = self.own.len() as u64 * (2 * credit as u64 + lot as u64);
+            let credit = u64::from(self.terms.credit.unwrap());
+            let slack = self.own.len() as u64 * 2 * credit;
             for (first, begin) in self.passed.iter().enumerate() {
                 for (last, end) in self.passed.iter().enumerate().skip(first) {
                     let most = u64::from(rate.burst.max(1)) + (end - begin) / self.terms.interval;
@@ -412,30 +369,24 @@ mod tests {
     }
 
     #[test]
-    fn a_client_far_from_its_limit_costs_no_question_and_a_busy_one_costs_few() {
+    fn a_client_far_from_its_limit_costs_no_question_and_one_that_keeps_to_the_rate_few() {
         let mut replicas = Replicas::new(1, DEFAULT);
         for _ in 0..25 {
             assert_eq!(replicas.request(0), None);
         }
         assert_eq!(replicas.asked, 0);
-        let questions = |replicas: &mut Replicas, requests: u64, pause: u64| {
-            let before = replicas.asked;
-            for _ in 0..requests {
-                replicas.now += pause;
-                assert_eq!(replicas.ask(0), None);
-            }
-            replicas.asked - before
-        };
-        // A credit of 25 and a lot of 10 for each question.
-        let at_half_the_rate = questions(&mut replicas, 3500, SECOND / 25);
-        assert!(at_half_the_rate <= 105, "{at_half_the_rate}");
-        replicas.now += 10 * SECOND;
-        let in_a_burst = questions(&mut replicas, 200, 0);
-        assert!(in_a_burst <= 19, "{in_a_burst}");
+        let before = replicas.asked;
+        for _ in 0..3500 {
+            replicas.now += SECOND / 25;
+            assert_eq!(replicas.ask(0), None);
+        }
+        // A credit of 25, and then a question, or a few until the bucket is full again.
+        let asked = replicas.asked - before;
+        assert!(asked <= 3500 / 20, "{asked}");
     }
 
     #[test]
-    fn what_is_told_of_the_limit_counts_what_is_not_reported_and_what_was_taken() {
+    fn what_is_told_of_the_limit_counts_what_is_not_reported() {
         let terms = Terms::of(DEFAULT, true);
         let (mut replicas, interval) = (Replicas::new(2, DEFAULT), terms.interval);
         // The other replica has spent 100.
@@ -448,7 +399,7 @@ mod tests {
             replicas.ask(1);
         }
         let known = replicas.own[1].refill(&terms, replicas.now) / interval;
-        assert!((126..=136).contains(&known), "{known}");
+        assert_eq!(known, 126);
     }
 
     #[test]
@@ -462,7 +413,7 @@ mod tests {
                 Verdict::Refused(_) => break,
                 Verdict::Asks(_) => {
                     passed += u32::from(bucket.settle(&terms, None, 0).is_ok());
-                    bucket.end_settlement();
+                    bucket.end_report();
                 }
             }
         }
@@ -478,15 +429,14 @@ mod tests {
             _ => None,
         };
         assert_eq!(asks(), None);
-        let settlement = asks().unwrap();
-        assert!(settlement.is_settlement && settlement.debt == 1);
-        let other = asks().unwrap();
-        assert!(!other.is_settlement && other.debt == 0);
-        bucket.end_settlement();
+        let report = asks().unwrap();
+        assert_eq!(report.debt, 1);
+        assert_eq!(asks().unwrap().debt, 0);
+        bucket.end_report();
         let Verdict::Asks(again) = bucket.take(&terms, 0) else {
             panic!("does not ask");
         };
-        assert_eq!(again, settlement);
+        assert_eq!(again, report);
     }
 
     proptest! {

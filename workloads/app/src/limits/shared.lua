@@ -1,10 +1,10 @@
 -- Takes tokens out of a bucket: the generic cell rate algorithm in microseconds, by the clock of the server.
 -- KEYS[1] holds the time at which the bucket will be full. ARGV: the refill times of one token and of a whole bucket;
--- the number of tokens that were spent before, and the time since the first of them; the most tokens to take beside
--- them; the time for which a full bucket is remembered. Returns the number of the tokens spent before that now count,
--- the number of tokens taken, and the time until the bucket is full again.
+-- the number of tokens that were spent before, and the time since the first of them; the time for which a full bucket is
+-- remembered. Takes one token beside them. Returns the number of the tokens spent before that now count, the number of
+-- tokens taken, and the time until the bucket is full again.
 local interval, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
-local debt, age, lot = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local debt, age = tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local empty_at = now + capacity
@@ -21,11 +21,11 @@ full_at = full_at + paid * interval
 local taken = 0
 if paid == debt then
   full_at = math.max(full_at, now)
-  taken = math.min(lot, math.floor((empty_at - full_at) / interval))
+  taken = math.min(1, math.floor((empty_at - full_at) / interval))
   full_at = full_at + taken * interval
 end
 if paid + taken > 0 then
-  local left = full_at - now + tonumber(ARGV[6])
+  local left = full_at - now + tonumber(ARGV[5])
   redis.call('SET', KEYS[1], string.format('%.0f', full_at), 'PX', math.ceil(left / 1000) + 1)
 end
 return {paid, taken, math.max(full_at - now, 0)}

@@ -50,15 +50,14 @@ impl SharedBuckets {
             .run("EVALSHA", async |mut channel| {
                 let mut call = self.script.key(key);
                 call.arg(self.interval).arg(self.capacity);
-                call.arg(demand.debt).arg(age).arg(demand.lot);
-                call.arg(self.memory);
-                call.invoke_async::<(i16, i16, u64)>(&mut channel).await
+                call.arg(demand.debt).arg(age).arg(self.memory);
+                call.invoke_async::<(u32, u32, u64)>(&mut channel).await
             })
             .await;
         let (paid, taken, refill) = answer?;
         Some(Grant {
-            paid: paid.clamp(0, demand.debt),
-            taken: taken.clamp(0, demand.lot),
+            paid,
+            passes: taken > 0,
             refill: nanoseconds(Duration::from_micros(refill)),
         })
     }

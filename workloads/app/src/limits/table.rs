@@ -72,10 +72,10 @@ impl Table {
             .map_err(Duration::from_nanos)
     }
 
-    /// Ends a settlement, answered or not.
-    pub(super) fn end_settlement(&self, client: Client) {
+    /// Ends a report, answered or not.
+    pub(super) fn end_report(&self, client: Client) {
         if let Some(bucket) = self.shard(client).lock().get_mut(&client) {
-            bucket.end_settlement();
+            bucket.end_report();
         }
     }
 
@@ -217,14 +217,14 @@ mod tests {
             burst: 1,
         };
         let table = Table::new(rate, true).unwrap();
-        let grant = |taken| Grant {
+        let grant = |passes| Grant {
             paid: 0,
-            taken,
+            passes,
             refill: 0,
         };
-        assert!(table.settle(A.into(), Some(grant(1))).is_ok());
-        assert!(table.settle(A.into(), Some(grant(0))).is_err());
-        table.end_settlement(A.into());
+        assert!(table.settle(A.into(), Some(grant(true))).is_ok());
+        assert!(table.settle(A.into(), Some(grant(false))).is_err());
+        table.end_report(A.into());
         assert_eq!(table.clients(), 0);
     }
 }

@@ -42,7 +42,7 @@ async fn a_client_far_from_its_limit_costs_the_cache_nothing() {
         assert_eq!(get(app.public, "/health").await.status, 200);
     }
     let asked = scripts_run(&cache).await;
-    assert!((1..=5).contains(&asked), "{asked} questions");
+    assert!((1..=30).contains(&asked), "{asked} questions");
     let left = cache.ask::<i64>(&["PTTL", "limit:requests:{127.0.0.1}"]);
     assert!((1..=45_000).contains(&left.await), "a bucket ends");
 }
@@ -50,8 +50,8 @@ async fn a_client_far_from_its_limit_costs_the_cache_nothing() {
 #[tokio::test]
 async fn a_flood_through_several_replicas_passes_the_burst_and_the_slack_at_most() {
     const BURST: u32 = 80;
-    /// Of each replica: twice the ten requests that pass without the cache, and a lot.
-    const SLACK: u32 = 2 * 10 + 4;
+    /// Of each replica: twice the ten requests that pass without the cache.
+    const SLACK: u32 = 2 * 10;
     let database = TestDatabase::new().await;
     let cache = Redis::start().await;
     let mut apps = Vec::new();
@@ -87,13 +87,13 @@ async fn a_flood_through_several_replicas_passes_the_burst_and_the_slack_at_most
 }
 
 /// Asks a bucket of four tokens, of which one comes back each millisecond, as if this were the time in microseconds.
-async fn answer(cache: &Redis, now: u64, debt: u64, age: u64, lot: u64) -> (u64, u64, u64) {
+async fn answer(cache: &Redis, now: u64, debt: u64, age: u64) -> (u64, u64, u64) {
     const CLOCK: &str = "redis.call('TIME')";
     assert!(SCRIPT.contains(CLOCK));
     let time = format!("{{'{}', '{}'}}", now / 1_000_000, now % 1_000_000);
     let script = SCRIPT.replace(CLOCK, &time);
     let memory = 3_600_000_000;
-    let numbers = [1000, 4000, debt, age, lot, memory].map(|number: u64| number.to_string());
+    let numbers = [1000, 4000, debt, age, memory].map(|number: u64| number.to_string());
     let mut command = vec!["EVAL", script.as_str(), "1", "bucket"];
     command.extend(numbers.iter().map(String::as_str));
     cache.ask(&command).await
@@ -103,20 +103,21 @@ async fn answer(cache: &Redis, now: u64, debt: u64, age: u64, lot: u64) -> (u64,
 async fn the_shared_bucket_counts_late_reports_from_their_own_time_on() {
     const NOW: u64 = 1_700_000_000_000_000;
     let cache = Redis::start().await;
-    assert_eq!(answer(&cache, NOW, 0, 0, 1).await, (0, 1, 1000));
-    let rest = answer(&cache, NOW, 0, 0, 10).await;
-    assert_eq!(rest, (0, 3, 4000), "no more than there are");
-    assert_eq!(answer(&cache, NOW, 0, 0, 1).await, (0, 0, 4000));
-    let part = answer(&cache, NOW + 1500, 2, 0, 1).await;
+    assert_eq!(answer(&cache, NOW, 0, 0).await, (0, 1, 1000));
+    for full_after in [2000, 3000, 4000] {
+        assert_eq!(answer(&cache, NOW, 0, 0).await, (0, 1, full_after));
+    }
+    assert_eq!(answer(&cache, NOW, 0, 0).await, (0, 0, 4000));
+    let part = answer(&cache, NOW + 1500, 2, 0).await;
     assert_eq!(part, (1, 0, 3500), "a report comes before new tokens");
-    let late = answer(&cache, NOW + 10_000, 2, 3000, 1).await;
+    let late = answer(&cache, NOW + 10_000, 2, 3000).await;
     assert_eq!(late, (2, 1, 1000), "reported tokens have come back since");
     // The other replica's tokens of the same time have not.
-    let other = answer(&cache, NOW + 10_000, 3, 5000, 1).await;
+    let other = answer(&cache, NOW + 10_000, 3, 5000).await;
     assert_eq!(other, (3, 0, 4000));
     for garbage in ["", "x", "-1", "nan", "inf", "-inf", "1e300", "0x10"] {
         cache.ask::<()>(&["SET", "bucket", garbage]).await;
-        let found = answer(&cache, NOW, 1, 0, 1).await;
+        let found = answer(&cache, NOW, 1, 0).await;
         assert_eq!(found, (1, 1, 2000), "{garbage:?}");
     }
     assert!(cache.ask::<i64>(&["PTTL", "bucket"]).await > 0);
