@@ -125,14 +125,6 @@ pub struct Limit {
     quota: Quota,
 }
 
-/// The admission of a request by this replica.
-pub enum Admission<'a> {
-    /// It passes; the bucket is full again after this time.
-    Passes(Duration),
-    /// The bucket that all replicas share decides.
-    Asks(Question<'a>),
-}
-
 /// A question to the shared bucket of a client. If it is dropped, the request does not count there.
 pub struct Question<'a> {
     limit: &'a Limit,
@@ -151,19 +143,23 @@ impl Limit {
         })
     }
 
-    /// Takes a token of a client. A client above the limit of one replica is above the shared limit as well.
+    /// Takes a token of a client. Returns the time until the bucket is full again, and a question if the bucket that all
+    /// replicas share decides. A client above the limit of one replica is above the shared limit as well.
     ///
     /// # Errors
     /// Returns the time until the next token if the bucket is empty.
-    pub fn take(&self, client: Client) -> Result<Admission<'_>, Duration> {
+    pub fn take(&self, client: Client) -> Result<(Duration, Option<Question<'_>>), Duration> {
         match self.own.take(client) {
-            Verdict::Passes(refill) => Ok(Admission::Passes(Duration::from_nanos(refill))),
+            Verdict::Passes(refill) => Ok((Duration::from_nanos(refill), None)),
             Verdict::Refused(wait) => Err(Duration::from_nanos(wait)),
-            Verdict::Asks(demand) => Ok(Admission::Asks(Question {
-                limit: self,
-                client,
-                demand,
-            })),
+            Verdict::Asks(demand) => {
+                let question = Question {
+                    limit: self,
+                    client,
+                    demand,
+                };
+                Ok((Duration::ZERO, Some(question)))
+            }
         }
     }
 

@@ -27,13 +27,13 @@ pub async fn follow(
     let resolved = state.links.find(code).await?;
     let settings = &state.config.links;
     match resolved {
-        Some(Resolved::To(url)) if settings.links_forward_query => {
+        Resolved::To(url) if settings.links_forward_query => {
             redirect(with_query(url, query)?, fields)
         }
-        Some(Resolved::To(url)) => redirect(url, fields),
-        Some(Resolved::Gone) => target(settings.links_expired_target.as_ref(), Error::Expired),
-        Some(Resolved::Down(takedown)) => Err(Error::taken_down(takedown, &state.public_base)),
-        None => target(settings.links_unknown_target.as_ref(), Error::NotFound),
+        Resolved::To(url) => redirect(url, fields),
+        Resolved::Gone => target(settings.links_expired_target.as_ref(), Error::Expired),
+        Resolved::Down(takedown) => Err(Error::taken_down(takedown, &state.public_base)),
+        Resolved::Nothing => target(settings.links_unknown_target.as_ref(), Error::NotFound),
     }
 }
 

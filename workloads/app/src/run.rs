@@ -98,7 +98,9 @@ impl Server {
             let _ = timeout(VECTOR_GRACE, store.up()).await;
         }
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
-        tend(&links, cache.clone(), &mut background);
+        if let Some(cache) = cache.clone() {
+            background.spawn(PurgeSweeper::new(links.management().clone(), cache).run());
+        }
         let profiles = Profiles {
             guard: guard(&config, &mut metrics, &mut background),
             cache,
@@ -221,13 +223,6 @@ fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc
         let metrics = metrics.with_cache();
         Arc::new(Cache::start(source, &config.cache, metrics))
     }))
-}
-
-/// Starts the background tasks of the links.
-fn tend(links: &CachedLinks, cache: Option<Arc<Cache>>, background: &mut JoinSet<()>) {
-    if let Some(cache) = cache {
-        background.spawn(PurgeSweeper::new(links.management().clone(), cache).run());
-    }
 }
 
 fn vector(

@@ -57,6 +57,8 @@ pub enum Takedown {
 pub enum Resolved {
     /// The destination of a link that has not expired, as a URI.
     To(Bytes),
+    /// The code was never assigned, or at least not a moment ago.
+    Nothing,
     /// A link that has expired, purged or not.
     Gone,
     /// A link that was taken down.

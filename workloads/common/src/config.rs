@@ -127,7 +127,8 @@ impl DatabaseArgs {
 
 /// Returns the value of a variable, or `None` if it is absent or empty. Line breaks at the end are removed, because
 /// Secrets often contain them.
-fn given(value: &Option<String>) -> Option<&str> {
+#[must_use]
+pub fn given(value: &Option<String>) -> Option<&str> {
     let value = value.as_deref()?.trim_end_matches(['\r', '\n']);
     (!value.is_empty()).then_some(value)
 }

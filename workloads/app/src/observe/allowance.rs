@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 use super::facts::Facts;
 use crate::{
     error::Error,
-    limits::{Admission, Limit, Question},
+    limits::{Limit, Question},
     state::Shared,
 };
 
@@ -44,14 +44,12 @@ impl<'a> Allowance<'a> {
         let Some(limit) = self.limit else {
             return Ok(());
         };
-        match limit.take(facts.bucket()) {
-            Ok(Admission::Passes(refill)) => self.note(limit, Ok(refill), facts),
-            Ok(Admission::Asks(question)) => {
-                self.question = Some(question);
-                Ok(())
-            }
-            Err(wait) => self.note(limit, Err(wait), facts),
-        }
+        let taken = limit.take(facts.bucket());
+        let taken = taken.map(|(refill, question)| {
+            self.question = question;
+            refill
+        });
+        self.note(limit, taken, facts)
     }
 
     /// Asks the bucket that all replicas share, if it decides.

@@ -10,45 +10,39 @@ use crate::metrics::method_label;
 /// The target of the lines, which stays the same wherever the code stands: settings of `RUST_LOG` name it.
 const TARGET: &str = "shortener_app::observe::facts";
 
-/// The log line of a request that was answered. Its body is exactly `request`.
-pub(super) struct Line<'a> {
-    pub(super) facts: &'a Facts<'a>,
-    pub(super) status: StatusCode,
-    pub(super) duration: Duration,
-    /// The problem type, and the reason of a server error.
-    pub(super) failure: Option<(&'static str, Option<&'a str>)>,
-}
-
-impl Line<'_> {
-    /// Writes the line.
-    pub(super) fn log(&self) {
-        let facts = self.facts;
-        let (kind, reason) = self.failure.unzip();
-        macro_rules! line {
-            ($level:ident) => {
-                tracing::$level!(
-                    target: TARGET,
-                    event = "request",
-                    trace_id = %facts.trace.trace_id,
-                    span_id = %facts.trace.span_id,
-                    http.request.method = method_label(facts.method),
-                    http.route = facts.route.as_str(),
-                    http.response.status_code = self.status.as_u16(),
-                    url.path = facts.path(),
-                    client.address = %facts.client,
-                    auth.client = facts.client_name(),
-                    duration = self.duration.as_secs_f64(),
-                    error.type = kind,
-                    error.message = reason.flatten(),
-                    "request"
-                )
-            };
-        }
-        if self.status.is_server_error() {
-            line!(error);
-        } else {
-            line!(info);
-        }
+/// Writes the log line of a request that was answered. Its body is exactly `request`. `failure` is the problem type, and the
+/// reason of a server error.
+pub(super) fn log(
+    facts: &Facts<'_>,
+    status: StatusCode,
+    duration: Duration,
+    failure: Option<(&'static str, Option<&str>)>,
+) {
+    let (kind, reason) = failure.unzip();
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                target: TARGET,
+                event = "request",
+                trace_id = %facts.trace.trace_id,
+                span_id = %facts.trace.span_id,
+                http.request.method = method_label(facts.method),
+                http.route = facts.route.as_str(),
+                http.response.status_code = status.as_u16(),
+                url.path = facts.path(),
+                client.address = %facts.client,
+                auth.client = facts.client_name(),
+                duration = duration.as_secs_f64(),
+                error.type = kind,
+                error.message = reason.flatten(),
+                "request"
+            )
+        };
+    }
+    if status.is_server_error() {
+        line!(error);
+    } else {
+        line!(info);
     }
 }
 
@@ -64,11 +58,11 @@ mod tests {
     use super::{super::facts::tests::facts, *};
 
     /// Returns the line behind its time.
-    fn written(line: &Line<'_>) -> String {
+    fn written(line: impl FnOnce()) -> String {
         let (pipe, written) = mpsc::channel();
         let lines = JsonLines::new("pod-1", move || Pipe(pipe.clone()));
         let log = tracing_subscriber::registry().with(lines);
-        tracing::subscriber::with_default(log, || line.log());
+        tracing::subscriber::with_default(log, line);
         let text = String::from_utf8(written.iter().flatten().collect()).unwrap();
         let (_, rest) = text.split_once("Z\",").unwrap();
         rest.to_owned()
@@ -100,15 +94,11 @@ mod tests {
                 ",\"error.type\":\"internal\",\"error.message\":\"a\\nb\"",
             ),
         ] {
-            let line = Line {
-                facts: &facts,
-                status,
-                duration: Duration::from_millis(250),
-                failure,
-            };
+            let line = || log(&facts, status, Duration::from_millis(250), failure);
+            let line = written(line);
             let status = status.as_u16();
             assert_eq!(
-                written(&line),
+                line,
                 format!(
                     "\"level\":\"{level}\",{members}:{status},\"url.path\":\"/to\\\"\u{fc}\",\
                      \"client.address\":\"127.0.0.1\",\"duration\":0.25{end}}}\n"

@@ -13,8 +13,7 @@ use super::{
     allowance::Allowance,
     complete,
     facts::{Facts, Head},
-    line::Line,
-    span,
+    line, span,
 };
 use crate::{
     body::Deadline,
@@ -107,13 +106,7 @@ impl<'a> Visit<'a> {
         let what = (facts.method, facts.route, status);
         state.metrics.answered(what, duration, facts.trace);
         let failure = failure.as_ref().map(|failure| failure.0.for_log());
-        let line = Line {
-            facts,
-            status,
-            duration,
-            failure,
-        };
-        line.log();
+        line::log(facts, status, duration, failure);
         span::end(self.span, status, failure);
         response
     }

@@ -14,7 +14,6 @@ pub mod source;
 
 use std::{io, sync::Arc, time::Duration};
 
-use axum::body::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{batcher::Batcher, telemetry::span::with_current_span};
 use tokio::{
@@ -30,7 +29,7 @@ use self::{
     promises::{Entry, fill, purge},
     source::Source,
 };
-use super::{Link, Stored, Takedown};
+use super::{Link, Resolved, Stored, Takedown};
 use crate::{
     code::{Code, OwnedCode},
     config::CacheArgs,
@@ -45,17 +44,6 @@ const TRIES: usize = 3;
 /// The number of results of the database that are on their way to the cache, one for each code that the database looks
 /// up at a time. Each is a command, so the others keep some room.
 const FILLS: usize = 160;
-
-/// An entry of the cache.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// The destination of a link that has not expired.
-    To(Bytes),
-    /// A negative entry: the code did not exist a moment ago.
-    Nothing,
-    /// A mark: the link was taken down.
-    Down(Takedown),
-}
 
 /// The cache of one stack.
 pub struct Cache {
@@ -95,7 +83,7 @@ impl Cache {
     }
 
     /// Looks up a code, and counts the hit or miss.
-    pub async fn look_up(&self, code: Code<'_>) -> Option<Known> {
+    pub async fn look_up(&self, code: Code<'_>) -> Option<Resolved> {
         let answer = async {
             let answer = self.lookups.look_up(Keys::of(code)).await;
             answer.unwrap_or_else(|none| Err(io::Error::other(none).into()))
@@ -104,7 +92,7 @@ impl Cache {
         let known = self.connection.spanned("MGET", answer).await.flatten();
         // A write that the cache did not confirm in time may not have deleted the negative entry.
         let known = match known {
-            Some(Known::Nothing) if self.connection.missed.holds(code.as_str()) => None,
+            Some(Resolved::Nothing) if self.connection.missed.holds(code.as_str()) => None,
             known => known,
         };
         match known {

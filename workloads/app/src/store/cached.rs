@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     Resolved, Stored,
-    cache::{Cache, Known},
+    cache::Cache,
     management::{Change, Changed, Management},
     postgres::{Links, NewLink, Outcome},
 };
@@ -91,25 +91,22 @@ impl CachedLinks {
         }
     }
 
-    /// Resolves a code; `None` if it was never assigned.
+    /// Resolves a code.
     ///
     /// # Errors
     /// Fails if the database is down and the code is not in the cache.
-    pub async fn find(&self, code: Code<'_>) -> Result<Option<Resolved>, StoreError> {
-        if let Some(cache) = &self.cache {
-            match cache.look_up(code).await {
-                Some(Known::To(url)) => return Ok(Some(Resolved::To(url))),
-                Some(Known::Nothing) => return Ok(None),
-                Some(Known::Down(takedown)) => return Ok(Some(Resolved::Down(takedown))),
-                None => {}
-            }
+    pub async fn find(&self, code: Code<'_>) -> Result<Resolved, StoreError> {
+        if let Some(cache) = &self.cache
+            && let Some(resolved) = cache.look_up(code).await
+        {
+            return Ok(resolved);
         }
-        let stored = self.stored(code).await?;
-        Ok(stored.map(|stored| match stored {
-            Stored::Live { url, .. } => Resolved::To(url.into()),
-            Stored::Expired => Resolved::Gone,
-            Stored::Down(takedown) => Resolved::Down(takedown),
-        }))
+        Ok(match self.stored(code).await? {
+            Some(Stored::Live { url, .. }) => Resolved::To(url.into()),
+            Some(Stored::Expired) => Resolved::Gone,
+            Some(Stored::Down(takedown)) => Resolved::Down(takedown),
+            None => Resolved::Nothing,
+        })
     }
 
     /// Reads a code from the database, because the cache does not know when a link ends; `None` if it was never

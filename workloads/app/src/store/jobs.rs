@@ -23,7 +23,7 @@ const ENQUEUED: &str = "UPDATE job_keys SET enqueued_at = now() \
     WHERE key = $1 AND message_id = $2 AND enqueued_at IS NULL";
 
 /// The state of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct JobStatus {
     /// Identifier of the job.
     #[schema(format = "uuid")]
@@ -54,13 +54,8 @@ impl JobStatus {
     pub fn enqueued(id: Uuid) -> Self {
         Self {
             id: id.to_string(),
-            task: String::new(),
-            client_id: None,
             status: "enqueued".to_owned(),
-            attempts: 0,
-            started_at: None,
-            finished_at: None,
-            error: None,
+            ..Self::default()
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use shortener_app::{
     code::Code,
     config::CacheMode,
-    store::{Link, cache::Known},
+    store::{Link, Resolved},
 };
 use shortener_testing::{database::TestDatabase, servers};
 
@@ -174,7 +174,7 @@ async fn many_codes_at_once_are_divided_among_the_nodes_and_each_has_its_answer(
     let codes = links.iter().map(|link| Code::parse(&link.code).unwrap());
     let found = join_all(codes.map(|code| cache.look_up(code))).await;
     for (number, (link, known)) in links.iter().zip(found).enumerate() {
-        let expected = (number % 2 == 0).then(|| Known::To(link.url.clone().into()));
+        let expected = (number % 2 == 0).then(|| Resolved::To(link.url.clone().into()));
         assert_eq!(known, expected, "{number}");
     }
     for node in [&first, &second] {

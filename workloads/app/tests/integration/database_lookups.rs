@@ -39,7 +39,7 @@ const LINKS: &str = "\
         SELECT 'legal' || n, 'https://example.com/', now(), 'legal', 'order ' || n FROM generate_series(0, 49) n; \
     INSERT INTO links (code, url, expires_at) VALUES ('unreadable', 'https://example.com/', 'infinity')";
 
-type Answer = Result<Option<Resolved>, StoreError>;
+type Answer = Result<Resolved, StoreError>;
 
 /// Returns a database with [`LINKS`].
 async fn with_links() -> TestDatabase {
@@ -51,16 +51,16 @@ async fn with_links() -> TestDatabase {
 }
 
 /// Returns the answer that the database has for a code of [`LINKS`].
-fn expected(code: &str) -> Option<Resolved> {
+fn expected(code: &str) -> Resolved {
     let number = code.trim_start_matches(|sign: char| sign.is_ascii_lowercase());
     match &code[..code.len() - number.len()] {
-        "live" => Some(Resolved::To(format!("https://example.com/{number}").into())),
-        "ended" => Some(Resolved::Gone),
+        "live" => Resolved::To(format!("https://example.com/{number}").into()),
+        "ended" => Resolved::Gone,
         "legal" => {
             let notice = Some(format!("order {number}"));
-            Some(Resolved::Down(Takedown::Legal { notice }))
+            Resolved::Down(Takedown::Legal { notice })
         }
-        _ => None,
+        _ => Resolved::Nothing,
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::{join_all, ready};
-use shortener_app::{code::Code, store::cache::Known};
+use shortener_app::{code::Code, store::Resolved};
 use tokio::join;
 
 use crate::cache_server::{PATIENT, Redis, connected, until};
@@ -47,8 +47,8 @@ async fn lookups_that_wait_at_the_same_time_are_one_command_and_each_has_its_ans
     let found = join_all(names.iter().map(|name| cache.look_up(code(name)))).await;
     for (number, known) in found.into_iter().enumerate() {
         let expected = match number % 4 {
-            0 => Some(Known::To(url(number).into())),
-            1 => Some(Known::Nothing),
+            0 => Some(Resolved::To(url(number).into())),
+            1 => Some(Resolved::Nothing),
             _ => None,
         };
         assert_eq!(known, expected, "{number}");
@@ -68,7 +68,7 @@ async fn a_command_has_a_bound_and_many_lookups_are_a_few_of_them() {
         let before = commands(&server).await;
         let found = join_all(codes.iter().map(|name| cache.look_up(code(name)))).await;
         for (name, known) in codes.iter().zip(found) {
-            let expected = (name == "hot").then(|| Known::To(URL.into()));
+            let expected = (name == "hot").then(|| Resolved::To(URL.into()));
             assert_eq!(known, expected, "{name}");
         }
         // The connection is checked by a lookup as well, every five seconds.
@@ -91,7 +91,7 @@ async fn a_request_that_leaves_takes_nothing_from_the_others() {
         }
     };
     let ((), known) = join!(leaves, cache.look_up(code("stays")));
-    assert_eq!(known, Some(Known::To(URL.into())));
+    assert_eq!(known, Some(Resolved::To(URL.into())));
     // The one that began the command may be the one that leaves, and all may leave.
     tokio::select! {
         biased;
@@ -99,7 +99,7 @@ async fn a_request_that_leaves_takes_nothing_from_the_others() {
         () = ready(()) => {}
     }
     let known = cache.look_up(code("stays")).await;
-    assert_eq!(known, Some(Known::To(URL.into())));
+    assert_eq!(known, Some(Resolved::To(URL.into())));
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_connection_that_broke_is_replaced_and_the_cache_stays_in_use() {
         server
             .ask::<u64>(&["CLIENT", "KILL", "SKIPME", "yes"])
             .await;
-        until(Some(Known::To(URL.into())), || async {
+        until(Some(Resolved::To(URL.into())), || async {
             let known = cache.look_up(code("hot")).await;
             assert!(cache.connection().is_up());
             known
@@ -143,5 +143,5 @@ async fn lookups_at_a_frozen_cache_end_together_and_a_bounded_number_waits() {
     server.thaw();
     until(true, || async { cache.connection().is_up() }).await;
     let known = cache.look_up(code("hot")).await;
-    assert_eq!(known, Some(Known::To(URL.into())));
+    assert_eq!(known, Some(Resolved::To(URL.into())));
 }

@@ -6,12 +6,7 @@ use serde_json::json;
 use shortener_app::{
     code::{Code, CodeSpace},
     config::ServeArgs,
-    store::{
-        Link, Resolved, Stored, Takedown,
-        cache::{Cache, Known},
-        cached::CachedLinks,
-        postgres::Links,
-    },
+    store::{Link, Resolved, Stored, Takedown, cache::Cache, cached::CachedLinks, postgres::Links},
 };
 use shortener_testing::{
     database::TestDatabase,
@@ -185,7 +180,7 @@ async fn what_a_slow_reader_found_before_a_takedown_is_not_written_after_it() {
     };
     assert!(cache.purge(code, Some(&down)).await);
     assert_eq!(server.link("taken").await, None);
-    assert_eq!(cache.look_up(code).await, Some(Known::Down(down)));
+    assert_eq!(cache.look_up(code).await, Some(Resolved::Down(down)));
     remember(&cache, Some(live()), asked).await;
     remember(&cache, None, asked).await;
     assert_eq!(server.link("taken").await, None);
@@ -204,7 +199,7 @@ async fn what_a_slow_reader_found_before_a_takedown_is_not_written_after_it() {
     remember(&cache, Some(live()), long_ago).await;
     assert_eq!(cache.look_up(code).await, None);
     remember(&cache, Some(live()), Instant::now()).await;
-    assert_eq!(cache.look_up(code).await, Some(Known::To(URL.into())));
+    assert_eq!(cache.look_up(code).await, Some(Resolved::To(URL.into())));
 }
 
 #[tokio::test]
@@ -225,7 +220,7 @@ async fn the_mark_of_a_link_outlives_every_copy_of_it_and_goes_when_it_is_enable
     cache.created(&link, true).await;
     assert_eq!(
         cache.look_up(code).await,
-        Some(Known::Down(Takedown::Disabled))
+        Some(Resolved::Down(Takedown::Disabled))
     );
     assert!(cache.purge(code, None).await);
     assert_eq!(cache.look_up(code).await, None);
@@ -236,7 +231,7 @@ async fn the_mark_of_a_link_outlives_every_copy_of_it_and_goes_when_it_is_enable
     remember(&cache, Some(down), Instant::now()).await;
     assert_eq!(
         cache.look_up(code).await,
-        Some(Known::Down(Takedown::Disabled))
+        Some(Resolved::Down(Takedown::Disabled))
     );
 }
 
@@ -250,7 +245,7 @@ async fn a_full_cache_still_removes_a_link() {
     assert!(cache.purge(code, Some(&Takedown::Disabled)).await);
     assert_eq!(
         cache.look_up(code).await,
-        Some(Known::Down(Takedown::Disabled))
+        Some(Resolved::Down(Takedown::Disabled))
     );
 }
 
@@ -355,6 +350,6 @@ async fn a_read_that_began_before_a_takedown_is_not_shared_with_later_requests()
         links.find(code).await
     };
     let (earlier, later) = tokio::join!(links.find(code), later);
-    assert_eq!(earlier.unwrap(), Some(Resolved::To(URL.into())));
-    assert_eq!(later.unwrap(), Some(Resolved::Down(Takedown::Disabled)));
+    assert_eq!(earlier.unwrap(), Resolved::To(URL.into()));
+    assert_eq!(later.unwrap(), Resolved::Down(Takedown::Disabled));
 }

@@ -19,11 +19,7 @@ impl Server {
     /// Describes a store of this system (`postgresql`, `redis`, `qdrant`) at this address. A port of 0 is unknown.
     #[must_use]
     pub fn database(system: &'static str, host: &str, port: u16) -> Self {
-        Self::new("db.system.name", system, host, port)
-    }
-
-    fn new(name: &'static str, system: &'static str, host: &str, port: u16) -> Self {
-        let mut attributes = vec![KeyValue::new(name, system)];
+        let mut attributes = vec![KeyValue::new("db.system.name", system)];
         if !host.is_empty() {
             attributes.push(KeyValue::new("server.address", shared(host)));
         }

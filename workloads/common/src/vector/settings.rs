@@ -4,7 +4,7 @@ use clap::{ArgAction, Args};
 use qdrant_client::qdrant::Distance;
 
 use crate::{
-    config::{VectorTlsFiles, port, url_of},
+    config::{VectorTlsFiles, given, port, url_of},
     tls::TlsSettings,
 };
 
@@ -47,12 +47,9 @@ impl VectorArgs {
     /// Returns the address of the store, or `None` if the vector profile is off.
     #[must_use]
     pub fn url(&self) -> Option<String> {
-        let given = |value: &Option<String>| {
-            let value = value.as_deref()?.trim();
-            (!value.is_empty()).then(|| value.to_owned())
-        };
-        let of_host = |host: String| url_of("http", &host, self.vector_port.unwrap_or(PORT));
-        let url = given(&self.vector_url).or_else(|| given(&self.vector_host).map(of_host))?;
+        let of_host = |host| url_of("http", host, self.vector_port.unwrap_or(PORT));
+        let url = given(&self.vector_url).map(str::to_owned);
+        let url = url.or_else(|| given(&self.vector_host).map(of_host))?;
         let plain = url.strip_prefix("http://");
         Some(match plain.filter(|_| self.tls_settings().is_on()) {
             Some(rest) => format!("https://{rest}"),

@@ -46,7 +46,7 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
     let code = code_in(&uri)?;
     let link = state.links.management().find(code.borrow()).await?;
     let link = link.ok_or(Error::NotFound)?;
-    Ok(private(LinkDetails::new(link, &state.public_base)))
+    Ok(private(LinkDetails::new(link, &state.public_base, None)))
 }
 
 /// Takes a link down.
@@ -217,8 +217,8 @@ async fn apply(
     let (changed, purged) = changed.map_err(|error| Error::Internal(error.to_string()))??;
     match changed {
         Changed::Done(link) | Changed::Already(link) => {
-            let details = LinkDetails::new(link, &state.public_base);
-            Ok(private(details.purged(purged)))
+            let details = LinkDetails::new(link, &state.public_base, Some(purged));
+            Ok(private(details))
         }
         Changed::Gone => Err(Error::LinkGone),
         Changed::Unknown => Err(Error::NotFound),

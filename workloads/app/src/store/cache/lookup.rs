@@ -6,12 +6,12 @@ use redis::{RedisResult, Value};
 use shortener_common::batcher::{Limits, Question};
 
 use super::{
-    Known,
     channel::Channel,
     connection::Connection,
     keys::Keys,
     promises::{garbage, understand},
 };
+use crate::store::Resolved;
 
 /// The limits of lookups. So many codes keep a server busy for a fraction of a millisecond. A connection waits for one
 /// lookup, and a replica with 2 GiB has room for fewer connections than may wait.
@@ -26,7 +26,7 @@ pub(super) struct Codes(pub(super) Arc<Connection>);
 
 impl Question for Codes {
     type Key = Keys;
-    type Answer = RedisResult<Option<Known>>;
+    type Answer = RedisResult<Option<Resolved>>;
 
     async fn ask(&self, codes: &[Keys]) -> Vec<Self::Answer> {
         let answers = self.0.ask(async |channel| look_up(&channel, codes).await);
@@ -38,7 +38,10 @@ impl Question for Codes {
 }
 
 /// Looks up these codes with one command. The client of a cluster divides it among the nodes.
-pub(super) async fn look_up(channel: &Channel, codes: &[Keys]) -> RedisResult<Vec<Option<Known>>> {
+pub(super) async fn look_up(
+    channel: &Channel,
+    codes: &[Keys],
+) -> RedisResult<Vec<Option<Resolved>>> {
     let mut command = redis::cmd("MGET");
     for keys in codes {
         command.arg(keys.link()).arg(keys.none());
@@ -48,7 +51,7 @@ pub(super) async fn look_up(channel: &Channel, codes: &[Keys]) -> RedisResult<Ve
 }
 
 /// Returns what a reply says about each of this many codes.
-fn found(reply: Value, codes: usize) -> RedisResult<Vec<Option<Known>>> {
+fn found(reply: Value, codes: usize) -> RedisResult<Vec<Option<Resolved>>> {
     let values: Vec<(Value, Value)> = redis::from_redis_value(reply)?;
     if values.len() != codes {
         return Err(garbage());

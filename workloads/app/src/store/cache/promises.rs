@@ -27,14 +27,13 @@ use redis::{ErrorKind, RedisError, RedisResult, Script, Value};
 use tokio::time::Instant;
 
 use super::{
-    Known,
     channel::Channel,
     keys::{Keys, Lifetime},
 };
 use crate::{
     code::Code,
     location,
-    store::{Link, MAX_TEXT, Stored, Takedown},
+    store::{Link, MAX_TEXT, Resolved, Stored, Takedown},
     target,
 };
 
@@ -63,15 +62,15 @@ static PURGE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("purg
 
 /// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
 /// destination only if it has the form of one. Otherwise the lookup is a miss.
-pub(super) fn understand(url: Value, none: Value) -> RedisResult<Option<Known>> {
+pub(super) fn understand(url: Value, none: Value) -> RedisResult<Option<Resolved>> {
     if let Value::BulkString(mark) = &none
         && let Some(takedown) = takedown_in(mark)
     {
-        return Ok(Some(Known::Down(takedown)));
+        return Ok(Some(Resolved::Down(takedown)));
     }
     match (url, none) {
-        (Value::BulkString(url), _) => Ok(target::is_uri(&url).then(|| Known::To(url.into()))),
-        (Value::Nil, Value::BulkString(_)) => Ok(Some(Known::Nothing)),
+        (Value::BulkString(url), _) => Ok(target::is_uri(&url).then(|| Resolved::To(url.into()))),
+        (Value::Nil, Value::BulkString(_)) => Ok(Some(Resolved::Nothing)),
         (Value::Nil, Value::Nil) => Ok(None),
         _ => Err(garbage()),
     }

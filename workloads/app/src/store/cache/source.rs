@@ -11,7 +11,7 @@ use redis::{
     io::tcp::TcpSettings,
     sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
 };
-use shortener_common::{telemetry::call::Server, tls::ClientTls};
+use shortener_common::{config::given, telemetry::call::Server, tls::ClientTls};
 
 use super::channel::Channel;
 use crate::config::{CacheArgs, CacheMode};
@@ -131,7 +131,6 @@ fn tcp() -> TcpSettings {
 
 /// Returns the login of the URL, overridden by the separate settings.
 fn login(mut settings: RedisConnectionInfo, args: &CacheArgs) -> RedisConnectionInfo {
-    let given = |setting: &Option<String>| setting.clone().filter(|text| !text.is_empty());
     if let Some(username) = given(&args.cache_username) {
         settings = settings.set_username(username);
     }

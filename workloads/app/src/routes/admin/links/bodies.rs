@@ -93,20 +93,13 @@ pub struct LinkResult {
 }
 
 impl LinkDetails {
-    pub(super) fn new(link: LinkRecord, public_base: &str) -> Self {
+    /// Returns a link at a service with this URL. After a change, `purged` is the result of removing it from the cache.
+    pub(super) fn new(link: LinkRecord, public_base: &str, purged: Option<bool>) -> Self {
         Self {
             short_url: format!("{public_base}/{}", link.code),
             state: link.state().as_str(),
             link,
-            purged: None,
-        }
-    }
-
-    /// Adds the result of removing the link from the cache.
-    pub(super) fn purged(self, purged: bool) -> Self {
-        Self {
-            purged: Some(purged),
-            ..self
+            purged,
         }
     }
 }
@@ -116,7 +109,7 @@ impl LinkPage {
         let links = page.links.into_iter();
         Self {
             links: links
-                .map(|link| LinkDetails::new(link, public_base))
+                .map(|link| LinkDetails::new(link, public_base, None))
                 .collect(),
             next: page.next.map(|next| next.to_string()),
         }

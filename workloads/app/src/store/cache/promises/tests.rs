@@ -6,16 +6,16 @@ fn text(text: &str) -> Value {
     Value::BulkString(text.as_bytes().to_vec())
 }
 
-fn understood([url, none]: [Value; 2]) -> Option<Known> {
+fn understood([url, none]: [Value; 2]) -> Option<Resolved> {
     understand(url, none).unwrap()
 }
 
 #[test]
 fn a_destination_wins_over_a_denial() {
-    let to = Some(Known::To("https://example.com/".into()));
+    let to = Some(Resolved::To("https://example.com/".into()));
     assert_eq!(understood([text("https://example.com/"), Value::Nil]), to);
     assert_eq!(understood([text("https://example.com/"), text("1")]), to);
-    assert_eq!(understood([Value::Nil, text("1")]), Some(Known::Nothing));
+    assert_eq!(understood([Value::Nil, text("1")]), Some(Resolved::Nothing));
     assert_eq!(understood([Value::Nil, Value::Nil]), None);
 }
 
@@ -25,12 +25,12 @@ fn a_mark_wins_over_a_destination() {
     for first in [destination(), Value::Nil, text("garbage")] {
         assert_eq!(
             understood([first.clone(), text("410")]),
-            Some(Known::Down(Takedown::Disabled))
+            Some(Resolved::Down(Takedown::Disabled))
         );
         let notice = Some("a notice".to_owned());
         assert_eq!(
             understood([first, text("451\na notice")]),
-            Some(Known::Down(Takedown::Legal { notice }))
+            Some(Resolved::Down(Takedown::Legal { notice }))
         );
     }
 }
@@ -59,7 +59,7 @@ fn a_long_uri_is_a_destination() {
     // A destination may be 2,048 bytes long as given, and is longer as a URI.
     for host in ["example.com", "192.0.2.7"] {
         let long = format!("https://{host}/{}", "%C3%BC".repeat(1000));
-        let known = Some(Known::To(long.clone().into()));
+        let known = Some(Resolved::To(long.clone().into()));
         assert_eq!(understood([text(&long), Value::Nil]), known);
     }
 }
