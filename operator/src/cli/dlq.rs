@@ -246,7 +246,7 @@ mod tests {
     use shortener_app::{
         config::{Cli, Command},
         publisher::letters,
-        routes::admin::dead_letters::bodies::{DeadLetterPage, SweepResponse},
+        routes::admin::dead_letters::bodies::DeadLetterPage,
     };
     use shortener_common::queue::{dead_letter::DeadLetter, origin::Origin};
 
@@ -330,11 +330,11 @@ mod tests {
     fn what_was_done_is_told_even_when_ids_are_unknown_or_the_time_is_over() {
         let swept = |done, missing: &[&str], complete| {
             let missing = missing.iter().map(|id| id.parse().unwrap()).collect();
-            SweepResponse::from(letters::Swept {
+            letters::Swept {
                 done,
                 missing,
                 complete,
-            })
+            }
         };
         let all = ["drop", "demo", "--all"];
         let (printed, error) = shown(&all, &swept(2, &[], true));

@@ -24,7 +24,7 @@ use crate::{
         letters::{Choice, DeadLetters, LettersError, Operation},
         metrics::PublisherMetrics,
     },
-    routes::admin::dead_letters::bodies::{DeadLetterDetails, DeadLetterPage, SweepResponse},
+    routes::admin::dead_letters::bodies::{DeadLetterDetails, DeadLetterPage},
 };
 
 /// The time limit of a command. The broker takes messages back that are kept without an acknowledgement for 30 minutes.
@@ -105,7 +105,7 @@ pub async fn run(args: DeadLettersArgs) -> anyhow::Result<()> {
         Action::Drop(which) => (which.into(), Operation::Drop),
     };
     let swept = letters.sweep(choice, operation, None).await;
-    print(&SweepResponse::from(swept.map_err(failed)?))
+    print(&swept.map_err(failed)?)
 }
 
 /// Connects to the broker. Nothing is logged and measured: no one reads it.

@@ -10,12 +10,14 @@ mod session;
 use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use lapin::message::Delivery;
+use serde::Serialize;
 use shortener_common::{
     budget::Share,
     queue::{Broker, dead_letter::DeadLetter, job, origin::Origin},
 };
 use tokio::sync::{Mutex, MutexGuard};
 use tracing::field::display;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use self::session::Session;
@@ -44,14 +46,16 @@ pub enum Operation {
     Drop,
 }
 
-/// The result of an operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The result of working on dead letters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Swept {
-    /// The number of dead letters that were replayed or deleted.
+    /// Number of dead letters that were replayed or deleted.
     pub done: usize,
-    /// The chosen jobs of which no dead letter was found.
+    /// Chosen identifiers of which no dead letter was found; if `complete` is false, there may be one.
+    #[schema(value_type = Vec<String>)]
     pub missing: BTreeSet<Uuid>,
-    /// False if the time limit ended before every chosen dead letter was found.
+    /// False if the time limit ended before every chosen dead letter was found. If all are chosen, send the request
+    /// again.
     pub complete: bool,
 }
 

@@ -61,20 +61,11 @@ pub struct ShortenRequest {
 /// A link that was created or reused.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ShortenResponse {
-    /// Short code.
-    #[schema(example = "k7Qm2xB")]
-    code: String,
-    /// Destination, as given.
-    url: String,
+    #[serde(flatten)]
+    link: Link,
     /// Public URL of the link.
     #[schema(example = "http://localhost:8080/k7Qm2xB")]
     short_url: String,
-    /// Creation time of the link (RFC 3339).
-    #[schema(format = DateTime)]
-    created_at: String,
-    /// Expiry time of the link (RFC 3339), if it expires.
-    #[schema(format = DateTime)]
-    expires_at: Option<String>,
 }
 
 /// Creates a short link.
@@ -133,10 +124,7 @@ impl ShortenResponse {
     fn new(link: Link, public_base: &str) -> Self {
         Self {
             short_url: format!("{public_base}/{}", link.code),
-            code: link.code,
-            url: link.url,
-            created_at: link.created_at.to_string(),
-            expires_at: link.expires_at.map(|end| end.to_string()),
+            link,
         }
     }
 }

@@ -11,12 +11,12 @@ use http::Uri;
 use shortener_common::telemetry::span::with_current_span;
 use uuid::Uuid;
 
-use self::bodies::{DeadLetterDetails, DeadLetterPage, SweepRequest, SweepResponse};
+use self::bodies::{DeadLetterDetails, DeadLetterPage, SweepRequest};
 use super::{client, private};
 use crate::{
     body,
     error::{BodyProblem, Error},
-    publisher::letters::{DeadLetters, Operation},
+    publisher::letters::{DeadLetters, Operation, Swept},
     state::AppState,
 };
 
@@ -77,7 +77,7 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
     operation_id = "replay_dead_letters",
     request_body = SweepRequest,
     responses(
-        (status = 200, description = "The number of dead letters that are in the queue of jobs again", body = SweepResponse),
+        (status = 200, description = "The number of dead letters that are in the queue of jobs again", body = Swept),
         (status = 400, description = "Malformed JSON or invalid fields"),
         (status = 409, description = "Another request works on the dead letters"),
         BodyProblem,
@@ -96,7 +96,7 @@ pub async fn replay(State(state): State<AppState>, request: Request) -> Result<R
     operation_id = "drop_dead_letters",
     request_body = SweepRequest,
     responses(
-        (status = 200, description = "The number of dead letters that were deleted", body = SweepResponse),
+        (status = 200, description = "The number of dead letters that were deleted", body = Swept),
         (status = 400, description = "Malformed JSON or invalid fields"),
         (status = 409, description = "Another request works on the dead letters"),
         BodyProblem,
@@ -129,7 +129,7 @@ async fn sweep(
     let work = with_current_span(async move { letters.sweep(choice, operation, Some(&by)).await });
     let swept = tokio::spawn(work).await;
     let swept = swept.map_err(|error| Error::Internal(error.to_string()))??;
-    Ok(private(SweepResponse::from(swept)))
+    Ok(private(swept))
 }
 
 fn letters(state: &AppState) -> Result<&DeadLetters, Error> {

@@ -5,8 +5,6 @@ use serde::Serialize;
 use shortener_common::queue::dead_letter::DeadLetter;
 use utoipa::ToSchema;
 
-use crate::publisher::letters::Swept;
-
 /// A choice of dead letters: one of the two fields. Unknown fields are ignored, and `null` means absent.
 // Only for the OpenAPI document: the parser reports the fault itself.
 #[derive(Debug, ToSchema)]
@@ -57,18 +55,6 @@ pub struct DeadLetterPage {
     total: usize,
 }
 
-/// The result of working on dead letters.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SweepResponse {
-    /// Number of dead letters that were replayed or deleted.
-    done: usize,
-    /// Chosen identifiers of which no dead letter was found; if `complete` is false, there may be one.
-    missing: Vec<String>,
-    /// False if the time limit ended before every chosen dead letter was found. If all are chosen, send the request
-    /// again.
-    complete: bool,
-}
-
 impl From<DeadLetter> for DeadLetterDetails {
     fn from(letter: DeadLetter) -> Self {
         Self {
@@ -108,16 +94,6 @@ impl DeadLetterPage {
         Self {
             dead_letters: letters.into_iter().map(Into::into).collect(),
             total,
-        }
-    }
-}
-
-impl From<Swept> for SweepResponse {
-    fn from(swept: Swept) -> Self {
-        Self {
-            done: swept.done,
-            missing: swept.missing.iter().map(ToString::to_string).collect(),
-            complete: swept.complete,
         }
     }
 }
