@@ -28,10 +28,7 @@ const DATABASE_GRACE: Duration = Duration::from_secs(30);
 
 /// Runs the program by its command line. A binary around it may have metrics of its own: the benchmark's has an allocator
 /// that counts, which only a binary can choose.
-///
-/// This thread has every task but those of connections, and [`Cores`](shortener_common::server::Cores) adds threads for
-/// those.
-#[tokio::main(flavor = "current_thread")]
+#[tokio::main]
 pub async fn run(more: Vec<Box<dyn Collector>>) -> ExitCode {
     let work = async {
         match Cli::from_command_line().command {

@@ -2,12 +2,11 @@
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
-use anyhow::Context;
 use shortener_common::{
     database::Database,
     documents::Documents,
     memory::Memory,
-    server::{self, Cores, Settings, listen},
+    server::{self, Settings, listen},
     telemetry::span::Tracer,
     vector::VectorStore,
 };
@@ -49,8 +48,6 @@ pub struct Server {
     state: AppState,
     public: TcpListener,
     internal: TcpListener,
-    /// The threads for the connections to the public port.
-    cores: Cores,
     /// Background tasks, which are aborted with the server.
     background: JoinSet<()>,
 }
@@ -117,7 +114,6 @@ impl Server {
             state: AppState::new(config, observed, links, profiles, document),
             public,
             internal,
-            cores: Cores::all().context("cannot start a thread for connections")?,
             background,
         })
     }
@@ -142,7 +138,6 @@ impl Server {
             state,
             public,
             internal,
-            cores,
             background: _background,
         } = self;
         let config = &state.config;
@@ -152,7 +147,6 @@ impl Server {
             write_timeout: config.request_timeout,
             drain_timeout: config.drain_timeout,
             open_connections: state.metrics.open_connections.clone(),
-            cores,
         };
         let internal_settings = Settings::internal(config.header_timeout, config.request_timeout);
         // Probes and metrics are answered until the very end.

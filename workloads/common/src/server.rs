@@ -2,7 +2,6 @@
 
 mod alarm;
 mod body;
-mod cores;
 mod handler;
 mod phase;
 mod stream;
@@ -36,10 +35,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-pub use self::{
-    cores::Cores,
-    handler::{Client, Handler, Request},
-};
+pub use self::handler::{Client, Handler, Request};
 use self::{
     phase::{Phase, Shared},
     stream::TimedStream,
@@ -77,8 +73,6 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// The number of open connections.
     pub open_connections: Gauge<u32, AtomicU32>,
-    /// The threads that serve them.
-    pub cores: Cores,
 }
 
 impl Settings {
@@ -91,7 +85,6 @@ impl Settings {
             write_timeout,
             drain_timeout: Duration::from_secs(1),
             open_connections: Gauge::default(),
-            cores: Cores::only_this(),
         }
     }
 }
@@ -160,26 +153,18 @@ pub async fn serve(
             () = &mut stop => break,
             next = next => next,
         };
-        let core = settings.cores.place();
-        let stream = match core.adopt(stream) {
-            Ok(stream) => stream,
-            Err(error) => {
-                accept_failed(&error);
-                continue;
-            }
-        };
         let phase = Shared::new();
         let stream = TimedStream::new(stream, phase.clone(), &settings);
         let client = Client::new(peer, phase);
         let connection = connection(stream, handler.clone(), client, Arc::clone(&places));
         let connection = graceful.watch(connection);
         let open = Open::new(&settings.open_connections);
-        drop(core.spawn(async move {
+        tokio::spawn(async move {
             // Only the client causes errors here: a broken connection or an unreadable request, answered as far as
             // possible.
             let _ = connection.await;
             drop((open, place));
-        }));
+        });
     }
     drop(listener);
     timeout(settings.drain_timeout, graceful.shutdown())
@@ -240,7 +225,7 @@ fn connection<H: Handler>(
     impl hyper::service::HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send>
     + use<H>,
 > {
-    // What a request needs is counted by its connection alone: one count for all would go from core to core.
+    // What a request needs is counted by its connection alone: all cores would write one count for all.
     let shared = Arc::new((handler, client, places));
     let service = service_fn(move |request: Request| {
         let shared = Arc::clone(&shared);
