@@ -247,7 +247,7 @@ fn public_url(text: &str) -> Result<Url, String> {
 
 #[cfg(test)]
 mod tests {
-    use shortener_common::database::LONGEST;
+    use shortener_common::time_limits;
 
     use super::*;
 
@@ -290,8 +290,10 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_waits_for_the_database_ends_before_the_deadline_of_its_request() {
-        assert!(LONGEST <= serve(&[]).unwrap().request_timeout);
+    fn the_time_limits_that_others_depend_on_are_the_defaults() {
+        let defaults = serve(&[]).unwrap();
+        assert_eq!(defaults.request_timeout.as_secs(), time_limits::REQUEST);
+        assert_eq!(defaults.drain_timeout.as_secs(), time_limits::DRAIN);
     }
 
     #[test]

@@ -33,18 +33,11 @@ pub use lane::LaneMetrics;
 use lane::{Lane, Lanes};
 use watcher::Watcher;
 
-use crate::{backends::Health, telemetry::call::Server};
-
-/// The wait after which a request triggers a probe. A database that refuses or closes the connection is detected
-/// immediately.
-const SUSPICIOUS: Duration = Duration::from_millis(100);
-/// The timeout of one operation on a database that is up.
-const OPERATION: Duration = Duration::from_secs(5);
-/// The longest time of a request in the database: its wait for a connection and then its operation.
-pub const LONGEST: Duration = lane::LONGEST_WAIT.saturating_add(OPERATION);
-
-// A request that meets a silent database has its error within 1.5 s.
-const _: () = assert!(SUSPICIOUS.as_millis() + watcher::NOTICED.as_millis() < 1500);
+use crate::{
+    backends::Health,
+    telemetry::call::Server,
+    time_limits::{DATABASE_OPERATION, DATABASE_SUSPICIOUS},
+};
 
 /// Connection pools that are valid for one uninterrupted period in which the database is up.
 #[derive(Clone, Debug)]
@@ -245,17 +238,17 @@ impl Database {
         let number = pools.number;
         // In a box, so that what waits for it does not contain it once more at each level.
         let mut work = Box::pin(operation(pools));
-        if let Ok(result) = timeout(SUSPICIOUS, &mut work).await {
+        if let Ok(result) = timeout(DATABASE_SUSPICIOUS, &mut work).await {
             return result.map_err(|error| self.classify_error(error));
         }
         self.probes.now.notify_one();
         let mut state = self.state.clone();
         tokio::select! {
             biased;
-            result = timeout(OPERATION, work) => match result {
+            result = timeout(DATABASE_OPERATION, work) => match result {
                 Ok(result) => result.map_err(|error| self.classify_error(error)),
                 Err(_) => {
-                    let limit = OPERATION.as_secs();
+                    let limit = DATABASE_OPERATION.as_secs();
                     let reason = format!("the operation took longer than {limit} s");
                     Err(StoreError::Unavailable(reason))
                 }

@@ -22,6 +22,7 @@ pub mod queue;
 pub mod server;
 pub mod signal;
 pub mod telemetry;
+pub mod time_limits;
 pub mod tls;
 pub mod vector;
 

@@ -15,7 +15,9 @@ pub mod source;
 use std::{io, sync::Arc, time::Duration};
 
 use prometheus_client::metrics::gauge::Gauge;
-use shortener_common::{batcher::Batcher, telemetry::span::with_current_span};
+use shortener_common::{
+    batcher::Batcher, telemetry::span::with_current_span, time_limits::CACHE_FRESH,
+};
 use tokio::{
     sync::Semaphore,
     task::{JoinHandle, JoinSet},
@@ -36,9 +38,6 @@ use crate::{
     metrics::CacheMetrics,
 };
 
-/// The age after which a result of the database is not cached. One that waited for long could outlast the hold of a
-/// change.
-const FRESH: Duration = Duration::from_secs(1);
 /// The number of times that a change is tried at a cache that is up.
 const TRIES: usize = 3;
 /// The number of results of the database that are on their way to the cache, one for each code that the database looks
@@ -119,7 +118,7 @@ impl Cache {
         let cache = Arc::clone(self);
         let write = async move {
             let _place = place;
-            if asked.elapsed() > FRESH {
+            if asked.elapsed() > CACHE_FRESH {
                 return;
             }
             let keys = Keys::of(code.borrow());

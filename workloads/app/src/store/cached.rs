@@ -5,7 +5,8 @@ use std::sync::Arc;
 use shortener_common::{
     backends::Backends,
     batcher::{Batcher, Limits, NoAnswer, Question},
-    database::{LONGEST, StoreError},
+    database::StoreError,
+    time_limits::DATABASE_LONGEST,
 };
 use tokio::time::{Instant, timeout};
 
@@ -117,7 +118,7 @@ impl CachedLinks {
     pub async fn stored(&self, code: Code<'_>) -> Answer {
         let database = self.links.database();
         let read = async {
-            match timeout(LONGEST, self.reads.look_up(code.to_owned())).await {
+            match timeout(DATABASE_LONGEST, self.reads.look_up(code.to_owned())).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(NoAnswer::Ended)) => Err(StoreError::Unavailable("the app ends".to_owned())),
                 Ok(Err(NoAnswer::Full)) | Err(_) => Err(database.refuse_look_up()),

@@ -2,8 +2,6 @@
 //!
 //! Without it, a slow database collects the work of clients that have given up and come back, and answers nothing else.
 
-use std::time::Duration;
-
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -11,13 +9,13 @@ use tokio::{
 };
 
 use super::StoreError;
-use crate::metrics::{Gauge, counters, gauge};
+use crate::{
+    metrics::{Gauge, counters, gauge},
+    time_limits::DATABASE_WAIT,
+};
 
 /// The maximum number of operations of a lane that wait for a connection.
 const WAITING: usize = 256;
-/// The time after which an operation that waits for a connection is refused. An operation that began later could end after
-/// the deadline of its request, and would be work for an answer that comes too late.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The metrics of the lanes.
 #[derive(Clone, Debug, Default)]
@@ -116,7 +114,7 @@ impl Lane {
         };
         self.waiting.inc();
         let _waits = Waits(&self.waiting);
-        match timeout(LONGEST_WAIT, self.turns.acquire()).await {
+        match timeout(DATABASE_WAIT, self.turns.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
             _ => Err(self.refuse()),
         }
@@ -159,7 +157,7 @@ mod tests {
         let start = Instant::now();
         let refused = lanes.changes.turn().await;
         assert!(matches!(refused, Err(StoreError::Busy)));
-        assert!(start.elapsed() >= LONGEST_WAIT && start.elapsed() < LONGEST_WAIT * 2);
+        assert!(start.elapsed() >= DATABASE_WAIT && start.elapsed() < DATABASE_WAIT * 2);
         let counted = |metrics: &LaneMetrics| {
             let refused = (
                 metrics.refused_look_ups.get(),

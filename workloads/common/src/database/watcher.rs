@@ -19,22 +19,19 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Lane, Lanes, OPERATION, Pools, ProbeRequests, State, no_answer, unusable};
-use crate::backends::{Health, Unusable};
+use super::{Lane, Lanes, Pools, ProbeRequests, State, no_answer, unusable};
+use crate::{
+    backends::{Health, Unusable},
+    time_limits::{DATABASE_CHECK, DATABASE_CHECK_GRACE, DATABASE_OPERATION},
+};
 
 /// The time in which a server accepts a connection; its kernel does so even if the server is overloaded. Otherwise the
 /// machine or the pod is gone.
 const ACCEPT: Duration = Duration::from_millis(500);
-/// The timeout of a probe of a server that accepts no connections.
-const GONE: Duration = Duration::from_secs(1);
 /// The timeout of a probe of a server that accepts connections. Silence alone does not prove an outage: on an overloaded
 /// node a server may need more than a second for an answer, and treating a live database as down fails every request.
 /// Only the first requests of a frozen database wait this long.
 const FROZEN: Duration = Duration::from_secs(3);
-/// The time for an answer after a pause of this process.
-const ANSWER: Duration = Duration::from_millis(100);
-/// The time after which a server that accepts no connections is noticed.
-pub(super) const NOTICED: Duration = GONE.saturating_add(ANSWER);
 /// The interval between probes that no request triggered.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between connection attempts during an outage.
@@ -129,12 +126,12 @@ impl Watcher {
         let begun = Instant::now();
         let limit = match timeout(ACCEPT, self.is_accepting()).await {
             Ok(true) => FROZEN,
-            _ => GONE,
+            _ => DATABASE_CHECK,
         };
         sleep(limit.saturating_sub(begun.elapsed())).await;
         // After a pause of this process or of the machine, all timers have expired at once. The server gets some time for
         // its answer then.
-        sleep(ANSWER).await;
+        sleep(DATABASE_CHECK_GRACE).await;
     }
 
     /// Returns true if the server's machine accepts a connection, on which nothing is sent.
@@ -174,7 +171,7 @@ impl Watcher {
         let pool = |lane: &Lane| {
             PgPoolOptions::new()
                 .max_connections(lane.connections)
-                .acquire_timeout(OPERATION)
+                .acquire_timeout(DATABASE_OPERATION)
                 // The watcher detects a dead server; a check before every query would double its latency.
                 .test_before_acquire(false)
                 .connect_lazy_with(self.options.clone())
@@ -202,7 +199,7 @@ fn retire(state: State) {
     let Some(pools) = state else { return };
     for pool in [pools.look_ups, pools.changes] {
         tokio::spawn(async move {
-            let _ = timeout(OPERATION, pool.close()).await;
+            let _ = timeout(DATABASE_OPERATION, pool.close()).await;
         });
     }
 }

@@ -24,6 +24,7 @@ use std::{collections::VecDeque, sync::LazyLock, time::Duration};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use redis::{ErrorKind, RedisError, RedisResult, Script, Value};
+use shortener_common::time_limits::{CACHE_DENIAL, CACHE_HOLD, CACHE_RETENTION};
 use tokio::time::Instant;
 
 use super::{
@@ -37,8 +38,6 @@ use crate::{
     target,
 };
 
-/// The time to live of a negative entry.
-const DENIAL: Duration = Duration::from_secs(15);
 /// The value of a negative entry.
 const DENIED: &str = "1";
 /// The values of a mark, which are those of the response.
@@ -48,12 +47,6 @@ const LEGAL: &str = "451";
 const MAX_NOTICE: usize = 4 * MAX_TEXT;
 /// The factor that spreads the ends of entries which were written at the same time.
 const JITTER: std::ops::RangeInclusive<f64> = 0.9..=1.1;
-/// The time for which links that the cache has missed are kept: twice that of a negative entry, because a slow reader
-/// may write one some time after the link was created.
-const RETENTION: Duration = Duration::from_secs(30);
-/// The time after a change of a link in which only changes write. A write that the cache missed is repeated for a
-/// shorter time, so none brings back an earlier state of the link.
-const HOLD: Duration = RETENTION.saturating_add(Duration::from_secs(10));
 /// The maximum memory of links that the cache has missed, in bytes: a thousand with the longest URLs.
 const ROOM: usize = 2 * 1024 * 1024;
 
@@ -121,7 +114,7 @@ impl Entry {
             Some(Stored::Down(takedown)) => (2, mark_of(&takedown), lifetime(ttl, None)?),
             Some(Stored::Expired) => return None,
             None => {
-                let lifetime = Lifetime::Seconds(DENIAL.as_secs());
+                let lifetime = Lifetime::Seconds(CACHE_DENIAL.as_secs());
                 (2, DENIED.to_owned(), lifetime)
             }
         };
@@ -174,8 +167,8 @@ pub(super) async fn purge(
     let longest = ttl.mul_f64(*JITTER.end());
     let mut call = PURGE.key(keys.link());
     call.key(keys.none()).key(keys.hold());
-    call.arg(mark).arg((longest + HOLD).as_secs());
-    call.arg(HOLD.as_secs());
+    call.arg(mark).arg((longest + CACHE_HOLD).as_secs());
+    call.arg(CACHE_HOLD.as_secs());
     call.invoke_async::<()>(&mut channel).await
 }
 
@@ -236,7 +229,7 @@ impl PendingWrites {
         let mut links = self.links.lock();
         while links
             .front()
-            .is_some_and(|(since, _)| since.elapsed() > RETENTION)
+            .is_some_and(|(since, _)| since.elapsed() > CACHE_RETENTION)
         {
             links.pop_front();
         }

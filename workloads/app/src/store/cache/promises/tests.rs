@@ -127,7 +127,7 @@ fn list() -> PendingWrites {
 async fn what_nobody_can_deny_any_more_is_forgotten() {
     let pending = list();
     pending.push(link(1));
-    advance(RETENTION).await;
+    advance(CACHE_RETENTION).await;
     pending.push(link(2));
     assert_eq!(pending.oldest(), Some(link(1)));
     advance(Duration::from_millis(1)).await;

@@ -1,0 +1,43 @@
+//! The time limits that depend on each other, and how. A limit that nothing depends on stands where it is used.
+
+use std::time::Duration;
+
+/// The wait for the database after which a request asks for a check of it.
+pub const DATABASE_SUSPICIOUS: Duration = Duration::from_millis(100);
+/// The timeout of a check of a database that accepts no connections.
+pub const DATABASE_CHECK: Duration = Duration::from_secs(1);
+/// The further time for the answer to a check, because this process may have paused.
+pub const DATABASE_CHECK_GRACE: Duration = Duration::from_millis(100);
+/// The longest wait of an operation for a connection to the database. One that began later would be work for an answer
+/// that comes too late.
+pub const DATABASE_WAIT: Duration = Duration::from_secs(5);
+/// The timeout of one operation on a database that is up.
+pub const DATABASE_OPERATION: Duration = Duration::from_secs(5);
+/// The longest time of a request in the database.
+pub const DATABASE_LONGEST: Duration = DATABASE_WAIT.saturating_add(DATABASE_OPERATION);
+
+/// The timeout of a request, in seconds, if the settings say nothing.
+pub const REQUEST: u64 = 10;
+/// The time limit for requests in flight when the app stops, in seconds, if the settings say nothing.
+pub const DRAIN: u64 = 15;
+
+/// The age after which a result of the database is not cached.
+pub const CACHE_FRESH: Duration = Duration::from_secs(1);
+/// The time to live of the entry in the cache that a code does not exist.
+pub const CACHE_DENIAL: Duration = Duration::from_secs(15);
+/// The time for which links that the cache has missed are kept and written again.
+pub const CACHE_RETENTION: Duration = Duration::from_secs(30);
+/// The time after a change of a link in which only changes write its entry.
+pub const CACHE_HOLD: Duration = Duration::from_secs(40);
+
+const _: () = {
+    // A request that meets a silent database has its error within 1.5 s.
+    let noticed = DATABASE_CHECK.saturating_add(DATABASE_CHECK_GRACE);
+    assert!(DATABASE_SUSPICIOUS.saturating_add(noticed).as_millis() < 1500);
+    // A request that the database answers at all has the answer in time, and one in flight when the app stops, too.
+    assert!(DATABASE_LONGEST.as_secs() <= REQUEST && REQUEST < DRAIN);
+    // A slow reader may deny a link some time after it was created: the link is written again after that entry is gone.
+    assert!(CACHE_RETENTION.as_secs() >= 2 * CACHE_DENIAL.as_secs());
+    // Neither a late result of the database nor a repeated write brings back an earlier state of a link.
+    assert!(CACHE_HOLD.as_secs() > CACHE_RETENTION.as_secs() + CACHE_FRESH.as_secs());
+};
