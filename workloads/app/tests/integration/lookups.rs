@@ -122,8 +122,8 @@ async fn a_connection_that_broke_is_replaced_and_the_cache_stays_in_use() {
 
 #[tokio::test]
 async fn lookups_at_a_frozen_cache_end_together_and_a_bounded_number_waits() {
-    const LOOKUPS: usize = 3000;
-    const WAITING: usize = 2048;
+    const LOOKUPS: usize = 17_000;
+    const WAITING: usize = 16_384;
     const DEADLINE: Duration = Duration::from_secs(2);
     let server = Redis::start().await;
     let cache = connected(&server, DEADLINE).await;
