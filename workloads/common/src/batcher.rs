@@ -174,13 +174,12 @@ impl<Q: Question> State<Q> {
     /// Takes up to this number of keys that are in no question in flight, without those that no request waits for any
     /// more. Returns them with the number of look-ups that wait no longer.
     fn take(&mut self, most: usize) -> (Taken<Q>, usize) {
-        let (mut taken, before) = (Vec::new(), self.number);
-        let mut later = VecDeque::new();
+        let (mut taken, mut later, before) = (Vec::new(), Vec::new(), self.number);
         while taken.len() < most
             && let Some(key) = self.keys.pop_front()
         {
             if self.asked.contains(&key) {
-                later.push_back(key);
+                later.push(key);
                 continue;
             }
             let Some(mut waiting) = self.look_ups.remove(&key) else {
@@ -192,8 +191,9 @@ impl<Q: Question> State<Q> {
                 taken.push((key, waiting));
             }
         }
-        later.append(&mut self.keys);
-        self.keys = later;
+        for key in later.into_iter().rev() {
+            self.keys.push_front(key);
+        }
         (taken, before - self.number)
     }
 }
