@@ -48,3 +48,18 @@ pub fn files(stack: &ValidatedStack) -> Option<BTreeMap<String, String>> {
 pub fn default_resources() -> ResourceRequirements {
     pod::resources(["20m", "32Mi"], ["2", "128Mi"])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        model::metadata::Component,
+        plan::build,
+        testing::{golden, stack::minimal_stack},
+    };
+
+    #[test]
+    fn the_config_map_of_a_minimal_stack() {
+        let map = build::config_map(&minimal_stack(), Component::Gateway);
+        golden("config-map-gateway", &map);
+    }
+}
