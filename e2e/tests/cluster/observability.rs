@@ -166,11 +166,16 @@ async fn a_redirect_continues_the_trace_of_its_caller_with_cache_and_database() 
             .await?;
         assert_eq!(exemplar.labels["span_id"], json!(request.span_id));
 
-        let hit = Caller::new();
-        assert_eq!(gateway.get_traced(&path, &hit).await?.status, 302);
-        let trace = sink
-            .trace_with(&hit.trace_id, &["GET /{code}", "MGET"])
-            .await?;
+        // The cache of a busy machine may answer too late, which the trace says of itself: that was no hit.
+        let (hit, trace) = loop {
+            let hit = Caller::new();
+            assert_eq!(gateway.get_traced(&path, &hit).await?.status, 302);
+            let names = ["GET /{code}", "MGET"];
+            let trace = sink.trace_with(&hit.trace_id, &names).await?;
+            if trace.call("redis", "MGET")?.status != "ERROR" {
+                break (hit, trace);
+            }
+        };
         let reads = trace.calls("postgresql").count();
         ensure!(reads == 0, "{reads} reads of the database for a hit");
         let records = sink.records_with(&hit.trace_id, &["request"]).await?;

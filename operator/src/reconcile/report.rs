@@ -22,6 +22,7 @@ use shortener_operator_core::{
         conditions::{DEGRADED, END_TO_END, MONITORING_REFUSED, SOLE_ENTRY},
     },
 };
+use shortener_telemetry::trace::TraceContext;
 use tokio::time::timeout;
 
 use super::{Error, context::Scope};
@@ -32,6 +33,10 @@ use crate::{
 
 /// Time for the Events of a report.
 const EVENTS_TIME: Duration = Duration::from_secs(3);
+/// Longest text of an Event that the API server takes, in bytes.
+const MAX_NOTE: usize = 1024;
+/// The end of a text that was cut.
+const CUT: &str = "…";
 
 /// Writes the status if it differs from the live one, and an Event for each condition that changed.
 ///
@@ -179,12 +184,22 @@ fn of_scaling((before, after): (i32, i32)) -> Event {
     }
 }
 
-/// Publishes an Event. In traced work, its text ends with the id of the trace.
-async fn publish(scope: &Scope, stack: &ShortenerStack, mut event: Event) {
-    if let Some(place) = span::current() {
-        let note = event.note.unwrap_or_default();
-        event.note = Some(format!("{note} (trace {})", place.trace_id));
+/// Returns the text of an Event, which ends with the id of the trace. A text that is too long is cut: the status has all of it.
+fn note(text: &str, trace: Option<TraceContext>) -> String {
+    let trace = trace.map(|place| format!(" (trace {})", place.trace_id));
+    let trace = trace.unwrap_or_default();
+    let room = MAX_NOTE - trace.len();
+    if text.len() <= room {
+        return format!("{text}{trace}");
     }
+    let kept = text.floor_char_boundary(room - CUT.len());
+    format!("{}{CUT}{trace}", &text[..kept])
+}
+
+/// Publishes an Event.
+async fn publish(scope: &Scope, stack: &ShortenerStack, mut event: Event) {
+    let text = event.note.unwrap_or_default();
+    event.note = Some(note(&text, span::current()));
     let recorder = &scope.context.recorder;
     if let Err(error) = recorder.publish(&event, &stack.object_ref(&())).await
         && refusal::reason(&error, "") != NAMESPACE_TERMINATING
@@ -196,6 +211,20 @@ async fn publish(scope: &Scope, stack: &ShortenerStack, mut event: Event) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_text_of_an_event_is_as_long_as_the_api_server_takes_it() {
+        let trace = TraceContext::root();
+        let end = format!(" (trace {})", trace.trace_id);
+        assert_eq!(note("why", Some(trace)), format!("why{end}"));
+        assert_eq!(note("why", None), "why");
+        for text in ["a".repeat(1024), "\u{e4}".repeat(1000)] {
+            let cut = note(&text, Some(trace));
+            assert!(cut.len() <= MAX_NOTE && cut.len() > MAX_NOTE - 4, "{cut}");
+            assert!(cut.ends_with(&format!("{CUT}{end}")), "{cut}");
+        }
+        assert_eq!(note(&"a".repeat(1024), None), "a".repeat(1024));
+    }
 
     fn condition(type_: &str) -> Value {
         json!({
