@@ -64,7 +64,14 @@ fn due(
     writer: &mut Writer<GuardedStack>,
     event: &Event<GuardedStack>,
 ) -> Vec<ObjectRef<GuardedStack>> {
-    let before = known.store.state();
+    let before = match event {
+        Event::Apply(stack) => {
+            let before = known.store.get(&ObjectRef::from_obj(stack));
+            before.into_iter().collect()
+        }
+        Event::InitDone => known.store.state(),
+        Event::Delete(_) | Event::Init | Event::InitApply(_) => Vec::new(),
+    };
     writer.apply_watcher_event(event);
     match event {
         Event::Apply(stack) => {
@@ -74,10 +81,10 @@ fn due(
                 forget(context, &reference);
                 return Vec::new();
             }
-            let mut before = before.iter();
-            let before = before.find(|before| ObjectRef::from_obj(&***before) == reference);
             // Every failure may have a text of its own in the status, which would defeat the backoff.
-            let is_news = before.is_none_or(|before| essence(before) != essence(stack));
+            let is_news = before
+                .first()
+                .is_none_or(|before| essence(before) != essence(stack));
             if is_news || !context.is_failing(&reference) {
                 vec![reference]
             } else {
