@@ -153,6 +153,18 @@ pub(super) fn stateful_set(
     Some(common::stateful_set(stack, store, server))
 }
 
+/// Returns the checksum in the pod template of a store, a change of which restarts the server.
+#[cfg(test)]
+fn config_checksum(component: Component, stack: &ValidatedStack) -> String {
+    let template = stateful_set(component, stack)
+        .unwrap()
+        .spec
+        .unwrap()
+        .template;
+    let annotations = template.metadata.unwrap().annotations.unwrap();
+    annotations[crate::model::metadata::CONFIG_CHECKSUM].clone()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::testing::stack::every_profile;

@@ -67,8 +67,7 @@ fn answers() -> Probe {
 mod tests {
     use super::*;
     use crate::{
-        model::metadata::CONFIG_CHECKSUM,
-        plan::stores::stateful_set,
+        plan::stores::{config_checksum, stateful_set},
         testing::{golden, stack::minimal_stack},
     };
 
@@ -91,14 +90,7 @@ mod tests {
 
     #[test]
     fn another_password_or_another_size_restarts_the_server() {
-        let checksum = |stack: &ValidatedStack| {
-            let template = stateful_set(Component::Cache, stack)
-                .unwrap()
-                .spec
-                .unwrap()
-                .template;
-            template.metadata.unwrap().annotations.unwrap()[CONFIG_CHECKSUM].clone()
-        };
+        let checksum = |stack: &ValidatedStack| config_checksum(Component::Cache, stack);
         let before = minimal_stack().caching();
         let (mut rotated, mut larger) = (before.clone(), before.clone());
         if let Some(cache) = &mut larger.cache {

@@ -116,8 +116,7 @@ fn accepts_connections() -> Probe {
 mod tests {
     use super::*;
     use crate::{
-        model::metadata::CONFIG_CHECKSUM,
-        plan::stores::stateful_set,
+        plan::stores::{config_checksum, stateful_set},
         testing::{golden, stack::minimal_stack},
     };
 
@@ -138,14 +137,7 @@ mod tests {
 
     #[test]
     fn another_limit_reaches_a_running_server_and_another_password_a_restarted_one() {
-        let checksum = |stack: &ValidatedStack| {
-            let template = stateful_set(Component::Rabbitmq, stack)
-                .unwrap()
-                .spec
-                .unwrap()
-                .template;
-            template.metadata.unwrap().annotations.unwrap()[CONFIG_CHECKSUM].clone()
-        };
+        let checksum = |stack: &ValidatedStack| config_checksum(Component::Rabbitmq, stack);
         let before = minimal_stack().queue();
         let (mut limited, mut larger) = (before.clone(), before.clone());
         let mut rotated = before.clone();

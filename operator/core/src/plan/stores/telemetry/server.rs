@@ -153,11 +153,8 @@ fn env(stack: &ValidatedStack, server: &ManagedStore) -> Vec<EnvVar> {
 mod tests {
     use super::*;
     use crate::{
-        model::{
-            metadata::CONFIG_CHECKSUM,
-            stack::{Backend, Collector, Store},
-        },
-        plan::stores::stateful_set,
+        model::stack::{Backend, Collector, Store},
+        plan::stores::{config_checksum, stateful_set},
         testing::{golden, stack::minimal_stack},
     };
 
@@ -198,14 +195,7 @@ mod tests {
 
     #[test]
     fn another_password_restarts_the_server() {
-        let checksum = |stack: &ValidatedStack| {
-            let template = stateful_set(Component::Telemetry, stack)
-                .unwrap()
-                .spec
-                .unwrap()
-                .template;
-            template.metadata.unwrap().annotations.unwrap()[CONFIG_CHECKSUM].clone()
-        };
+        let checksum = |stack: &ValidatedStack| config_checksum(Component::Telemetry, stack);
         let before = minimal_stack().telemetry();
         let mut rotated = before.clone();
         if let Some(Collector::Managed(collector)) = &mut rotated.collector
