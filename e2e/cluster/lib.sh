@@ -87,7 +87,7 @@ step() {
 # last_said <log>: prints the last line of a command, without the times of its own steps.
 last_said() {
   tail -n 20 "$1" | tr -d '\r' \
-    | sed -e ':again' -e 's/^    \.\.\. [0-9]* s: //' -e 't again' -e '/^    done in /d' | tail -n 1 | cut -c 1-120
+    | sed -e ':again' -e 's/^    \.\.\. [0-9]* s: //' -e 't again' -e '/^    done in /d' -e '/^ *$/d' | tail -n 1 | cut -c 1-120
 }
 
 # content_key path...: prints a hash of 12 hex digits over names and contents of files and folders. Names are relative

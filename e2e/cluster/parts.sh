@@ -3,8 +3,10 @@
 # services. If another run is in progress, it shows that run's progress, waits for it, and uses its results.
 #
 #   parts.sh        builds the missing parts
-#   parts.sh begin  does so in the background, with its output in a log, and only while other work leaves a core idle, as
-#                   downloads, linkers and packages do. Errors are reported by the run that needs the parts.
+#   parts.sh early  only those of a cluster with a stack of the profiles caching and queue
+#   parts.sh begin  builds all in the background, the early ones first, with its output in a log, and only while other work
+#                   leaves a core idle, as downloads, linkers and packages do. Errors are reported by the run that needs the
+#                   parts.
 #
 # SHORTENER_PARTS=tests adds what only the tests need: the images of a Gateway.
 # shellcheck source=lib.sh
@@ -13,22 +15,32 @@
 log=$logs/parts.log
 
 # The stores come first, because the tests of the app and the worker need them.
-build() {
+early() {
   "$repo/e2e/images/build.sh" stores
   "$cluster_dir/node.sh"
   "$cluster_dir/tools.sh" cluster
+  "$repo/e2e/images/build.sh" entry
+}
+
+late() {
   "$repo/e2e/images/build.sh" services
   if [[ ${SHORTENER_PARTS:-} == tests ]]; then "$repo/e2e/images/build.sh" gateway; fi
 }
 
-# Follows the log of the other run until its lock is free. The follower ends with this run, however that ends, and never has
-# the lock: it would keep it after a run that was killed.
-wait_for_other_run() {
+# own <early|late>: builds these parts, or follows the log of the run that builds them until its lock is free. The follower
+# ends with this run, however that ends, and never has the lock: it would keep it after a run that was killed.
+own() {
   local follower
-  tail --pid=$$ -n 1 -F "$log" 2>/dev/null 6>&- &
-  follower=$!
-  flock 6
-  kill "$follower"
+  exec 6>"$cache/parts-$1.lock"
+  if ! flock --nonblock 6; then
+    say "==> Wait for the parts of the cluster that are being built"
+    tail --pid=$$ -n 1 -F "$log" 2>/dev/null 6>&- >&2 &
+    follower=$!
+    flock 6
+    kill "$follower"
+  fi
+  "$1"
+  exec 6>&-
 }
 
 # Leaves the processors to other sessions. Linux shares processor time among sessions first, and considers the priority
@@ -38,23 +50,25 @@ yield_processors() {
   if [[ -w /proc/self/autogroup ]]; then echo 19 >/proc/self/autogroup; fi
 }
 
-# The run that started this one in the background has opened the lock.
-if [[ ${1:-} == locked ]]; then
-  yield_processors
-  build
-  exit
-fi
-exec 6>"$cache/parts.lock"
 case "${1:-}" in
   begin)
-    if flock --nonblock 6; then
+    exec 6>"$cache/parts-early.lock" 5>"$cache/parts-late.lock"
+    if flock --nonblock 6 && flock --nonblock 5; then
       : >"$log"
       setsid "$0" locked </dev/null >>"$log" 2>&1 &
     fi
     ;;
-  '')
-    flock --nonblock 6 || step "Wait for the parts of the cluster that are being built" wait_for_other_run
-    build
+  # The run that started this one has opened the locks 6 and 5.
+  locked)
+    yield_processors
+    early
+    exec 6>&-
+    late
     ;;
-  *) die "unknown argument: $1" "run it as: parts.sh [begin]" ;;
+  early) own early ;;
+  '')
+    own early
+    own late
+    ;;
+  *) die "unknown argument: $1" "run it as: parts.sh [early|begin]" ;;
 esac

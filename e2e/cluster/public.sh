@@ -35,12 +35,14 @@ controller_image() {
     "$cluster_dir/addons/ingress-nginx.yaml"
 }
 
-# Prints the images of the sample stack. The node pulls the images of other stacks.
+# stack_images [early]: prints the images of the sample stack, or those of its first profiles. The node pulls the images of
+# other stacks.
 stack_images() {
   local name image
   default_images | while read -r name image; do
     case $name in
-      POSTGRES_IMAGE | CACHE_IMAGE | RABBITMQ_IMAGE | QDRANT_IMAGE | OTEL_IMAGE | GATEWAY_IMAGE) printf '%s\n' "$image" ;;
+      POSTGRES_IMAGE | CACHE_IMAGE | RABBITMQ_IMAGE | GATEWAY_IMAGE) printf '%s\n' "$image" ;;
+      QDRANT_IMAGE | OTEL_IMAGE) if [[ ${1:-} != early ]]; then printf '%s\n' "$image"; fi ;;
     esac
   done
   controller_image

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Creates a local cluster with the operator, whatever this machine already has.
 #
-#   up.sh            everything, then the sample stack, with a demonstration of each component (make up)
+#   up.sh            everything, with the sample stack and a demonstration of each component (make up). The stack runs with
+#                    its first profiles while what the others need is still being built
 #   up.sh cluster    only up to the installed operator, for the tests
 #
 # CLUSTER_NAME (shortener), GATEWAY_PORT (8080) and KUBECONFIG select the cluster. Every step is a script of its own
@@ -21,35 +22,49 @@ offer_kubectl() {
 }
 
 cluster() {
-  local image images=()
   "$cluster_dir/preflight.sh"
   "$cluster_dir/engine.sh"
   decide # here, so that every part below has the same answer
   say "==> $(chosen_way)"
-  if closed; then
-    "$cluster_dir/parts.sh" begin
-    "$repo/e2e/images/build.sh" product
-    "$cluster_dir/parts.sh"
-    "$repo/e2e/images/build.sh" trim
-  else
-    "$cluster_dir/tools.sh" cluster
-    "$repo/e2e/images/build.sh"
-  fi
-  "$cluster_dir/tools.sh" trim
+  if closed; then "$cluster_dir/parts.sh" begin; else "$cluster_dir/tools.sh" cluster; fi
+  "$repo/e2e/images/build.sh" early >"$early_images"
+  if closed; then "$cluster_dir/parts.sh" early; fi
   "$cluster_dir/create.sh"
-  while IFS= read -r image; do images+=("$image"); done < <("$repo/e2e/images/build.sh" list)
-  "$cluster_dir/load.sh" "${images[@]}"
+  load <"$early_images"
   "$cluster_dir/addons/install.sh"
   "$cluster_dir/chart.sh"
 }
+
+# Builds and loads what the first profiles of the stack do not need.
+rest() {
+  if closed; then "$cluster_dir/parts.sh"; fi
+  "$repo/e2e/images/build.sh"
+  "$cluster_dir/tools.sh" trim
+  "$repo/e2e/images/build.sh" list | load
+}
+
+# Loads the images whose names it reads into the cluster.
+load() {
+  local image images=()
+  while IFS= read -r image; do images+=("$image"); done
+  "$cluster_dir/load.sh" "${images[@]}"
+}
+
+early_images=$(mktemp)
+trap 'rm -f "$early_images"' EXIT
 
 case "${1:-all}" in
   all)
     cluster
     offer_kubectl
+    "$cluster_dir/sample.sh" early
+    rest
     "$cluster_dir/sample.sh"
     ;;
-  cluster) cluster ;;
+  cluster)
+    cluster
+    rest
+    ;;
   *) die "unknown argument: $1" "run it as: up.sh [cluster]" ;;
 esac
 say "==> up.sh took $((SECONDS / 60)) min $((SECONDS % 60)) s"

@@ -5,11 +5,13 @@
 #   build.sh           builds the missing images
 #   build.sh product   builds only the project's own
 #   build.sh services  builds only those of the services, on a closed machine
+#   build.sh entry     builds only those of the ingress controller and the network, on a closed machine
 #   build.sh stores    builds only the stand-ins that run on this machine itself: the stores of the tests, the nginx of the
 #                    benchmark
 #   build.sh gateway   builds only those of the tests' Gateway, on a closed machine
 #   build.sh trim      removes the images that later builds have replaced
 #   build.sh list      prints the images to load into the cluster, one per line
+#   build.sh early     makes sure that the engine has those of a stack with the profiles caching and queue, and prints them
 #
 # PROFILE=release compiles the product with link-time optimization, for published images.
 # SHORTENER_COMPILER=host|docker selects this machine's cargo or a container, see cluster/lib.sh.
@@ -24,6 +26,26 @@ images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$images_dir/product.sh"
 # shellcheck source=services.sh
 . "$images_dir/services.sh"
+
+# The names without those that only the profiles observability and vector, and the tests, need.
+early_images() {
+  product_images
+  if closed; then
+    printf '%s\n' "$postgres_image" "$nginx_image" "$valkey_image" "$rabbitmq_image" "$controller_image" "$calico_image"
+  else
+    stack_images early
+  fi
+}
+
+early() {
+  local image images=()
+  if ! closed; then
+    while IFS= read -r image; do images+=("$image"); done < <(stack_images early)
+    pull "${images[@]}"
+  fi
+  product
+  early_images
+}
 
 list() {
   product_images
@@ -48,7 +70,13 @@ product() {
 services() {
   take_turn services
   (stores)
+  build_entry
   build_services
+}
+
+entry() {
+  take_turn services
+  build_entry
 }
 
 stores() {
@@ -77,9 +105,11 @@ case "${1:-build}" in
   build) build ;;
   product) product ;;
   services) services ;;
+  entry) entry ;;
+  early) early ;;
   stores) stores ;;
   gateway) gateway ;;
   trim) remove_replaced ;;
   list) list ;;
-  *) die "unknown argument: $1" "run it as: build.sh [product|services|stores|gateway|trim|list]" ;;
+  *) die "unknown argument: $1" "run it as: build.sh [product|services|entry|stores|gateway|trim|list|early]" ;;
 esac

@@ -166,7 +166,14 @@ build_gateway() {
   ensure_envoy_image
 }
 
-# Builds the images besides those of build_stores. One crate of Qdrant's engine keeps one core busy for more than a minute, so
+# Builds the images of the ingress controller and the network.
+build_entry() {
+  ensure_debian_image
+  ensure_controller_image
+  ensure_calico_image
+}
+
+# Builds the images besides those of build_stores and build_entry. One crate of Qdrant's engine keeps one core busy for more than a minute, so
 # Go's compiler runs beside it.
 build_services() {
   local qdrant
@@ -176,8 +183,6 @@ build_services() {
   ensure_service_image "$postgres_17_image" postgres --build-arg MAJOR=17
   ensure_service_image "$prometheus_image" prometheus
   ensure_collector_image
-  ensure_controller_image
-  ensure_calico_image
   wait "$qdrant"
   ensure_qdrant_image
 }

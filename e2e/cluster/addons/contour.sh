@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Gateway API and Contour in the cluster of $KUBECONFIG, for the tests of the gateway provider GatewayApi. The
+# Installs the Gateway API and Contour in the cluster of $KUBECONFIG, for the tests of the gateway provider GatewayAPI. The
 # Gateway contour in the namespace projectcontour serves HTTP at port 30080 of the node and HTTPS at port 30043. A second
 # run changes nothing.
 # shellcheck source=../lib.sh

@@ -49,7 +49,7 @@ impl Provider {
         match self {
             Self::IngressNginx => "IngressNginx",
             Self::Standalone => "Standalone",
-            Self::GatewayApi => "GatewayApi",
+            Self::GatewayApi => "GatewayAPI",
         }
     }
 }

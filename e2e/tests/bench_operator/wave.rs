@@ -96,7 +96,7 @@ impl<'a> Wave<'a> {
         let host = format!("{}.{}.test", stack.name, stack.namespace);
         let spec = json!({
             "publicUrl": format!("http://{host}"),
-            "gateway": {"host": host, "ingressClassName": CLASS},
+            "gateway": {"hosts": [host], "ingressClassName": CLASS},
         });
         await_within(REQUEST, "the stack is applied", async || {
             stack.apply(&spec).await

@@ -17,7 +17,7 @@ async fn the_first_job_starts_a_worker_and_idle_workers_are_removed_before_a_bus
     with_queue(async |shared| {
         let stack = &shared.stack;
         let autoscaling = json!({
-            "minReplicas": 0, "maxReplicas": 3, "jobsPerWorker": 1, "scaleDownAfterSeconds": 0,
+            "minReplicas": 0, "maxReplicas": 3, "jobsPerWorker": 1, "stabilizationWindowSeconds": 0,
         });
         stack
             .edit(json!({"workers": {"autoscaling": autoscaling}}))

@@ -86,7 +86,7 @@ async fn the_provider_can_change_on_a_live_stack() -> Result<()> {
 async fn limits_count_by_the_address_that_the_gateway_saw() -> Result<()> {
     Space::with("limits", async |space| {
         let limits = json!({"shortenPerMinute": 1, "shortenBurst": 3});
-        let changes = json!({"limits": limits, "gateway": {"exposeMetrics": false}});
+        let changes = json!({"rateLimits": limits, "gateway": {"exposeMetrics": false}});
         let (_stack, gateway) = space.serve(Provider::IngressNginx, changes).await?;
         for number in 0..3 {
             gateway

@@ -14,7 +14,7 @@ async fn a_gateway_that_does_not_exist_or_does_not_accept_is_named() -> Result<(
         let mut spec = echo_spec(space, PROVIDER);
         merge(
             &mut spec,
-            json!({"gateway": {"parentRef": {"name": "nowhere"}}}),
+            json!({"gateway": {"parentRefs": [{"name": "nowhere"}]}}),
         );
         stack.apply(&spec).await?;
         let missing = stack
@@ -26,14 +26,18 @@ async fn a_gateway_that_does_not_exist_or_does_not_accept_is_named() -> Result<(
         );
 
         let wrong = json!({"name": "contour", "sectionName": "nowhere"});
-        stack.edit(json!({"gateway": {"parentRef": wrong}})).await?;
+        stack
+            .edit(json!({"gateway": {"parentRefs": [wrong]}}))
+            .await?;
         let refused = stack
             .until_reason("GatewayReady", "False", "RouteNotAccepted")
             .await?;
         ensure!(refused.message.contains("NoMatchingParent"), "{refused:?}");
 
         let right = json!({"sectionName": "http"});
-        stack.edit(json!({"gateway": {"parentRef": right}})).await?;
+        stack
+            .edit(json!({"gateway": {"parentRefs": [right]}}))
+            .await?;
         stack.ready().await?;
         GatewayClient::open(space, &stack, PROVIDER, &space.host()).await?;
         Ok(())
@@ -50,7 +54,7 @@ async fn behind_a_gateway_that_terminates_tls_http_leads_to_https() -> Result<()
         let stack = space.stack("acme");
         let mut spec = echo_spec(space, PROVIDER);
         let tls = json!({"secretName": "go-tls", "hsts": {"maxAgeSeconds": 60}});
-        merge(&mut spec, json!({"gateway": {"host": host, "tls": tls}}));
+        merge(&mut spec, json!({"gateway": {"hosts": [host], "tls": tls}}));
         space.new_certificate("go-tls", host).await?;
         stack.apply(&spec).await?;
         // The owner of the Gateway has not taken our certificate, and everything else is in place.

@@ -53,7 +53,7 @@ async fn the_operator_makes_links_and_gets_jobs_done_through_the_gateway() -> Re
     Space::with("end-to-end", async |space| {
         let probed = json!({
             "profiles": ["queue"],
-            "gateway": {"endToEnd": {"intervalSeconds": 30}},
+            "gateway": {"endToEndProbe": {"intervalSeconds": 30}},
         });
         let (stack, _gateway) = space.serve(Provider::Standalone, probed).await?;
         let passed = stack.until_reason("EndToEnd", "True", "Passed").await?;

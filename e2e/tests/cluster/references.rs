@@ -121,7 +121,7 @@ async fn each_reference_to_a_missing_secret_holds_one_part_until_the_secret_appe
         for broken in &references {
             let mut spec = base_spec(space, Provider::IngressNginx);
             let host = format!("{}.{}", broken.name, space.host());
-            let own = json!({"publicUrl": format!("http://{host}"), "gateway": {"host": host}});
+            let own = json!({"publicUrl": format!("http://{host}"), "gateway": {"hosts": [host]}});
             merge(&mut spec, own);
             merge(&mut spec, json!({"stopped": true}));
             merge(&mut spec, broken.changes.clone());
@@ -160,7 +160,7 @@ async fn a_stack_serves_while_a_reference_of_every_optional_part_is_broken() -> 
             "profiles": ["caching", "observability", "vector"],
             "gateway": {"auth": auth},
             "cache": {"managed": {"image": NO_IMAGE}},
-            "observability": {"collector": {"managed": {"priorityClassName": absent}}},
+            "observability": {"collector": {"managed": {"podTemplate": {"spec": {"priorityClassName": absent}}}}},
             "vector": {"managed": {"storageClassName": absent}},
         });
         let stack = space.apply_echo(changes).await?;

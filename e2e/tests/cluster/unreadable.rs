@@ -24,7 +24,7 @@ async fn a_resource_that_does_not_parse_says_so_and_holds_up_nobody() -> Result<
         let mut fine = spec.clone();
         merge(
             &mut fine,
-            json!({"gateway": {"host": format!("fine.{}", space.host())}}),
+            json!({"gateway": {"hosts": [format!("fine.{}", space.host())]}}),
         );
         let neighbour = space.stack("neighbour");
         neighbour.apply(&fine).await?;

@@ -85,7 +85,7 @@ async fn stand_still(space: &Space, built: &Stack, witness: &Witness) -> Result<
 fn spec(space: &Space) -> Value {
     let mut spec = stopped_with_every_profile(space);
     let host = format!("built.{}", space.host());
-    merge(&mut spec, json!({"gateway": {"host": host}}));
+    merge(&mut spec, json!({"gateway": {"hosts": [host]}}));
     spec
 }
 

@@ -146,7 +146,8 @@ async fn keeps_its_lease(replicas: &mut Replicas, stack: &Stack, leader: &str) -
 
 /// Edits a field of the gateway's Deployment that no running pod has.
 async fn move_gateway(stack: &Stack, place: &str) -> Result<()> {
-    let place = json!({"gateway": {"nodeSelector": {"e2e-place": place}}});
+    let place =
+        json!({"gateway": {"podTemplate": {"spec": {"nodeSelector": {"e2e-place": place}}}}});
     stack.edit(place).await
 }
 

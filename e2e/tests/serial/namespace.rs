@@ -28,7 +28,7 @@ async fn a_namespace_goes_with_its_stacks_and_the_operator_is_done_with_them() -
         let full = space.stack("full");
         let mut spec = stopped_with_every_profile(space);
         let host = format!("full.{}", space.host());
-        merge(&mut spec, json!({"gateway": {"host": host}}));
+        merge(&mut spec, json!({"gateway": {"hosts": [host]}}));
         full.apply_undrained(&spec).await?;
         full.until("Ready", "False").await?;
         for stack in [&served, &full] {

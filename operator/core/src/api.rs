@@ -30,8 +30,8 @@ pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabasePooler, DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use destinations::DestinationsSpec;
 pub use gateway::{
-    GatewayAuth, GatewayCors, GatewayEndToEnd, GatewayProvider, GatewayServiceSpec,
-    GatewayServiceType, GatewaySpec, GatewayTls, Hsts, KeyLimits, ParentRef, Protected,
+    EndToEndProbe, GatewayAuth, GatewayCors, GatewayProvider, GatewayServiceSpec,
+    GatewayServiceType, GatewaySpec, GatewayTls, Hsts, KeyRateLimits, ParentRef, Protected,
 };
 pub use links::LinksSpec;
 pub use monitoring::MonitoringSpec;
@@ -43,7 +43,7 @@ pub use profile::Profile;
 pub use purge::PurgeSpec;
 pub use queue::{DeadLettersSpec, ExternalQueue, ManagedQueue, QueueSpec};
 pub use spec::{
-    AppSpec, DeletionPolicy, LimitsSpec, ShortenerStack, ShortenerStackSpec, UpgradePolicy,
+    AppSpec, DeletionPolicy, RateLimits, ShortenerStack, ShortenerStackSpec, UpgradePolicy,
     WorkersSpec,
 };
 pub use status::{

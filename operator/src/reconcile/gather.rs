@@ -16,15 +16,16 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{Secret, Service},
+    networking::v1::{Ingress, IngressClass},
 };
 use kube::Api;
 use shortener_operator_core::{
-    api::{ShortenerStack, ShortenerStackSpec},
+    api::{GatewayProvider, ShortenerStack, ShortenerStackSpec},
     model::{
         autoscaler,
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
-        facts::{CredentialState, Facts, GatewayFacts, Referenced, StoreFacts, parent},
+        facts::{CredentialState, Facts, GatewayFacts, Referenced, StoreFacts, parents},
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
@@ -33,6 +34,7 @@ use shortener_operator_core::{
         stack::HostConflict,
     },
     plan::{
+        conditions::has_address,
         drain,
         references::{self, StoreReference},
     },
@@ -91,7 +93,8 @@ pub async fn gather(
             host_conflict: host_conflict(scope, stack),
             missing_certificate: missing_certificate(scope, stack, &identity),
             probe_key: probe_key(scope, &identity, &stack.spec).await,
-            parent: live_parent(scope, stack),
+            missing_class: lacks_class(scope, stack, &identity).await,
+            parents: live_parents(scope, stack),
         },
         rival: autoscaler::rival(
             &scope
@@ -143,7 +146,7 @@ async fn probe_key(
     Some(key.map_err(|error| StepFailure {
         reason: refusal::reason(&error, "ReadFailed"),
         message: format!(
-            "gateway.endToEnd.keySecretRef: cannot read Secret {}: {error}: check the API server and the operator's right to get Secrets; nothing is tried without the key, and the operator retries",
+            "gateway.endToEndProbe.keySecretRef: cannot read Secret {}: {error}: check the API server and the operator's right to get Secrets; nothing is tried without the key, and the operator retries",
             reference.name
         ),
         needs_an_edit: false,
@@ -203,16 +206,32 @@ fn missing_certificate(
     (!exists).then(|| name.to_owned())
 }
 
-/// Returns the Gateway that the spec names. The operator watches Gateways in its own namespaces only.
-fn live_parent(scope: &Scope, stack: &ShortenerStack) -> LiveGateway {
-    let Some((namespace, name)) = parent(stack) else {
-        return LiveGateway::Unknown;
-    };
-    if !scope.inventory.covers::<Gateway>(namespace) {
-        return LiveGateway::Unknown;
+/// Returns true when the IngressClass of the spec does not exist. It is read only while no Ingress of the stack has an
+/// address, and counts as existing where the operator may not read it.
+async fn lacks_class(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> bool {
+    let gateway = &stack.spec.gateway;
+    let ingresses = scope
+        .inventory
+        .of_stack::<Ingress>(&identity.namespace, &identity.name);
+    let has_address = ingresses.iter().any(|ingress| has_address(ingress));
+    if gateway.provider != GatewayProvider::IngressNginx || has_address {
+        return false;
     }
-    let found = scope.inventory.kept::<Gateway>(namespace, name);
-    found.map_or(LiveGateway::Missing, LiveGateway::Found)
+    let classes: Api<IngressClass> = Api::all(scope.context.client.clone());
+    let class = classes.get_opt(&gateway.ingress_class_name).await;
+    class.is_ok_and(|class| class.is_none())
+}
+
+/// Returns the Gateways that the spec names. The operator watches Gateways in its own namespaces only.
+fn live_parents(scope: &Scope, stack: &ShortenerStack) -> Vec<LiveGateway> {
+    let live = |(namespace, name): (&str, &str)| {
+        if !scope.inventory.covers::<Gateway>(namespace) {
+            return LiveGateway::Unknown;
+        }
+        let found = scope.inventory.kept::<Gateway>(namespace, name);
+        found.map_or(LiveGateway::Missing, LiveGateway::Found)
+    };
+    parents(stack).map(live).collect()
 }
 
 async fn read_secret(

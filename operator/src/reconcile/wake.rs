@@ -10,7 +10,7 @@ use kube::{
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
-        facts::{parent, waits_for_host},
+        facts::{parents, waits_for_host},
         gateway_api::{Gateway, HttpRoute},
     },
     plan::references,
@@ -42,8 +42,8 @@ impl Stacks {
         };
         // Its labels are those of its owner.
         if *kind == Gateway::kind(&()) {
-            let gateway = Some((namespace.as_str(), name.as_str()));
-            return self.users(|stack| parent(stack) == gateway);
+            let gateway = (namespace.as_str(), name.as_str());
+            return self.users(|stack| parents(stack).any(|parent| parent == gateway));
         }
         // One that a user made may scale the app of any stack beside it.
         if *kind == HorizontalPodAutoscaler::kind(&()) && stack.is_none() {

@@ -337,7 +337,7 @@ mod tests {
             ("--cache-ttl-seconds", "0"),
             ("--cache-mode", "Single!"),
             ("--auth-protect", "admin"),
-            ("--purge-keep-days", "3651"),
+            ("--purge-retention-days", "3651"),
             ("--links-root-target", "/welcome"),
             ("--links-unknown-target", "https://a@b"),
             ("--links-forward-query", "perhaps"),

@@ -25,12 +25,12 @@ impl JobIds {
     /// Returns the identifiers that this key marks, with the number of days for which the ledger keeps a job. Every
     /// replica has the same key.
     #[must_use]
-    pub fn new(key: Option<&str>, keep_days: u32) -> Self {
+    pub fn new(key: Option<&str>, retention_days: u32) -> Self {
         let key = key.filter(|key| !key.is_empty());
         Self {
             // HMAC accepts keys of every length.
             mac: key.and_then(|key| Hmac::<Sha256>::new_from_slice(key.as_bytes()).ok()),
-            kept: u64::from(keep_days) * DAY,
+            kept: u64::from(retention_days) * DAY,
         }
     }
 

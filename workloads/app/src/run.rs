@@ -178,11 +178,11 @@ fn queue(
     tracer: &Tracer,
 ) -> anyhow::Result<Option<Queue>> {
     let broker = config.queue.broker()?;
-    let keep_days = config.purge.purge_keep_days;
+    let retention_days = config.purge.purge_retention_days;
     Ok(broker.map(|broker| {
         let publisher = Publisher::start(
             broker.clone(),
-            JobIds::new(config.job_id_key.as_deref(), keep_days),
+            JobIds::new(config.job_id_key.as_deref(), retention_days),
             memory.jobs.clone(),
             metrics.with_publisher(),
             tracer.clone(),

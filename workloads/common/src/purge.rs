@@ -50,15 +50,15 @@ const REMOVALS: [Removal; 5] = [
     },
 ];
 
-/// Removes all data that has expired, over one connection at a time. Finished jobs stay for `keep_days`.
+/// Removes all data that has expired, over one connection at a time. Finished jobs stay for `retention_days`.
 ///
 /// # Errors
 /// Fails if the database is down. What was removed until then stays removed.
-pub async fn remove_expired(database: &Database, keep_days: u32) -> Result<(), StoreError> {
+pub async fn remove_expired(database: &Database, retention_days: u32) -> Result<(), StoreError> {
     for removal in REMOVALS {
         let mut rows = 0;
         loop {
-            match remove(&removal, database, keep_days).await? {
+            match remove(&removal, database, retention_days).await? {
                 0 => break,
                 removed => rows += removed,
             }
@@ -70,8 +70,12 @@ pub async fn remove_expired(database: &Database, keep_days: u32) -> Result<(), S
 }
 
 /// Removes one batch. Returns the number of its rows.
-async fn remove(removal: &Removal, database: &Database, keep_days: u32) -> Result<u64, StoreError> {
-    let days = removal.takes_days.then(|| i64::from(keep_days));
+async fn remove(
+    removal: &Removal,
+    database: &Database,
+    retention_days: u32,
+) -> Result<u64, StoreError> {
+    let days = removal.takes_days.then(|| i64::from(retention_days));
     let statement = removal.statement;
     let removed = database.run(removal.summary, |pool| async move {
         let remove = sqlx::query(statement);

@@ -61,7 +61,7 @@ mod tests {
             ("--job-timeout-seconds", "soon"),
             ("--drain-timeout-seconds", "-1"),
             ("--internal-listen", "9090"),
-            ("--purge-keep-days", "0"),
+            ("--purge-retention-days", "0"),
         ] {
             let setting = format!("{flag}={value}");
             let arguments = ["worker", "--database-url", "postgres://db/x", &setting];

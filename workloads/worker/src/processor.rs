@@ -71,7 +71,7 @@ impl Processor {
         registry: Registry,
         metrics: Arc<Metrics>,
         time_limit: Duration,
-        keep_days: u32,
+        retention_days: u32,
     ) -> Self {
         Self {
             ledger: Ledger::new(database.clone()),
@@ -81,7 +81,7 @@ impl Processor {
                 database,
                 vector: None,
                 disabled: Disabled::default(),
-                keep_days,
+                retention_days,
                 time_limit,
             },
             metrics,

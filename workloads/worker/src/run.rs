@@ -129,7 +129,7 @@ impl Worker {
             registry,
             metrics,
             config.job_timeout,
-            config.purge.purge_keep_days,
+            config.purge.purge_retention_days,
         );
         processor.context.vector = vector;
         processor.public_tasks = config.queue.public_tasks;

@@ -57,7 +57,7 @@ pub struct Context {
     /// The handling of document jobs without the vector profile.
     pub disabled: Disabled,
     /// The number of days for which finished jobs stay.
-    pub keep_days: u32,
+    pub retention_days: u32,
     /// Time limit of an attempt or of a step, see [`Task::limit`].
     pub time_limit: Duration,
 }
@@ -225,7 +225,7 @@ mod tests {
             ),
             vector: None,
             disabled: Disabled::default(),
-            keep_days: 30,
+            retention_days: 30,
             time_limit: Duration::from_secs(1),
         };
         match registry.get(name).handle(&job, &context).await {

@@ -4,7 +4,8 @@ use kube_core::Rule;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-/// Limits of a number of pods of the app that follows the load.
+/// Lets a HorizontalPodAutoscaler choose the number of app pods by their CPU utilization. `replicas` then has no
+/// effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = ordered("app"))]
 #[serde(rename_all = "camelCase")]
@@ -16,13 +17,14 @@ pub struct AppAutoscaling {
     /// Largest number of pods.
     #[schemars(range(min = 1, max = 1000))]
     pub max_replicas: i32,
-    /// Average use of the processor that is aimed at, in percent of what the pods request.
-    #[serde(default = "four_fifths")]
+    /// Target average CPU utilization, as a percentage of the CPU request.
+    #[serde(default = "four_fifths", rename = "targetCPUUtilizationPercentage")]
     #[schemars(range(min = 1, max = 10_000))]
-    pub cpu_percent: i32,
+    pub target_cpu_utilization_percentage: i32,
 }
 
-/// Limits of a number of workers that follows the queue.
+/// Lets the operator choose the number of workers by the number of jobs in a queue that it manages. `replicas` then has
+/// no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = ordered("workers"))]
 #[serde(rename_all = "camelCase")]
@@ -34,15 +36,15 @@ pub struct WorkersAutoscaling {
     /// Largest number of pods.
     #[schemars(range(min = 1, max = 1000))]
     pub max_replicas: i32,
-    /// Number of jobs, waiting or being processed, for which there is one worker.
+    /// Target number of jobs per worker, both waiting and in progress.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 100_000))]
     pub jobs_per_worker: i32,
-    /// Number of seconds for which fewer workers must have been enough before any of them is removed. Less than 15 counts
-    /// as 15, because the broker's statistics are a few seconds old.
+    /// Seconds during which fewer workers must have sufficed before the operator removes any. Values below 15 count as 15,
+    /// because the broker's statistics lag by a few seconds.
     #[serde(default = "five_minutes")]
     #[schemars(range(min = 0, max = 3600))]
-    pub scale_down_after_seconds: i32,
+    pub stabilization_window_seconds: i32,
 }
 
 fn two() -> i32 {

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientTls, PodSettings, SecretKeyRef, rules::managed_or_external};
 
-/// The cache for copies of links. Without `managed` and `external`, `managed` with its defaults applies.
+/// The cache for copies of links (profile `caching`). Without `managed` and `external`, `managed` applies with its
+/// defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("cache"))]
 #[serde(rename_all = "camelCase")]
@@ -15,10 +16,8 @@ pub struct CacheSpec {
     #[serde(default = "default_ttl")]
     #[schemars(range(min = 1, max = 31_536_000))]
     pub ttl_seconds: i32,
-    /// A server that the operator runs in the stack's namespace. It keeps all its data in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedCache>>,
-    /// A server that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalCache>>,
 }
@@ -33,7 +32,7 @@ impl Default for CacheSpec {
     }
 }
 
-/// A cache server of one replica without a volume.
+/// A cache server of one replica that the operator runs. It has no volume and keeps all data in memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
@@ -51,7 +50,7 @@ pub struct ManagedCache {
     pub pod: PodSettings,
 }
 
-/// A cache outside the stack.
+/// A cache server or cluster that the operator does not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[x_kube(validation = Rule::new("!has(self.sentinelMaster) || self.mode == 'Sentinel'").message(
@@ -63,20 +62,20 @@ pub struct ExternalCache {
     /// (`redis[s]://user:password@host:port/database`; several, separated by commas, for Sentinel and Cluster) or its
     /// parts.
     pub secret_ref: SecretKeyRef,
-    /// TLS to the servers. If absent, the connection URL decides (`rediss`), and only public authorities are trusted.
+    /// TLS to the servers. If unset, the connection URL decides (`rediss`), and only public authorities are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ClientTls>,
-    /// Topology of the servers in the URL.
     #[serde(default)]
     pub mode: CacheMode,
-    /// Name of the master that the sentinels monitor (`Sentinel` only, `mymaster` if absent).
+    /// Name of the master that the sentinels monitor (`Sentinel` only, defaults to `mymaster`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub sentinel_master: Option<String>,
 }
 
-/// Topologies of cache servers.
+/// Topology of the servers in the URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = crate::api::schema::with_values)]
 pub enum CacheMode {
     /// One server.
     #[default]

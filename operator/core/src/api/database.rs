@@ -6,33 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use super::{DatabaseTls, PodSettings, names, rules::managed_or_external};
 
-/// The database for the links. Without `managed` and `external`, `managed` with its defaults applies.
+/// The database with the links. Without `managed` and `external`, `managed` applies with its defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("database"))]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseSpec {
-    /// A PostgreSQL server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedDatabase>>,
-    /// A PostgreSQL server that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalDatabase>>,
 }
 
-/// A PostgreSQL server of one replica with a volume of its own.
+/// A PostgreSQL server of one replica with a volume, which the operator runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedDatabase {
     /// Size of the volume, a quantity such as `1Gi` (the default). It can grow if the storage class allows expansion.
-    /// It cannot shrink, other than back to its size in `status.volumes` if a growth was refused.
+    /// It cannot shrink, except back to its size in `status.volumes` after a growth was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message(
         "database.managed.storage is not a size: write a positive quantity such as 1Gi"
     ))]
     pub storage: Option<String>,
-    /// Storage class of the volume; the cluster's default class if absent. It cannot change.
+    /// Storage class of the volume; defaults to the default class of the cluster. It cannot change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub storage_class_name: Option<String>,
@@ -41,23 +39,23 @@ pub struct ManagedDatabase {
     pub pod: PodSettings,
 }
 
-/// A PostgreSQL server outside the stack.
+/// A PostgreSQL server that the operator does not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalDatabase {
     /// The Secret, in the stack's namespace, that holds the connection URL
     /// (`postgres://user:password@host:port/database`) or its parts, such as the Secret that CloudNativePG writes.
     pub secret_ref: SecretKeyRef,
-    /// TLS to the server. If absent, the connection URL decides (`sslmode`), and only public authorities are trusted.
+    /// TLS to the server. If unset, the connection URL decides (`sslmode`), and only public authorities are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<DatabaseTls>,
-    /// The pooler to which the Secret leads, such as PgBouncer. If absent, the Secret leads to a PostgreSQL server itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pooler: Option<DatabasePooler>,
 }
 
-/// Poolers before an external database.
+/// The pooler that the Secret points to, such as PgBouncer. If unset, the Secret points to a PostgreSQL server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = crate::api::schema::with_values)]
 pub enum DatabasePooler {
     /// Each transaction may be in another session of the server, as with `pool_mode = transaction` of PgBouncer, which
     /// has to be 1.21 or later with `max_prepared_statements`. The programs set no limits of a session; the database's role
@@ -72,7 +70,7 @@ pub struct SecretKeyRef {
     /// Name of the Secret.
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub name: String,
-    /// Key of the URL within the Secret. If absent, the first of the keys `url`, `uri` and `connection_string` that
+    /// Key of the URL within the Secret. If unset, the first of the keys `url`, `uri` and `connection_string` that
     /// the Secret contains. If it contains none of them, the keys `host`, `port`, `username` (or `user`) and
     /// `password` are read, for a database also `dbname` (or `database`), for a broker also `vhost` (or
     /// `virtual_host`).

@@ -7,13 +7,13 @@ use kube_derive::KubeSchema;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// Hosts to which new links may lead. A pattern is a host such as `example.com`, or `*.example.com` for all names below
-/// it. Links that exist stay as they are. No link leads to the stack itself.
+/// Hosts that new links may point to; every host if unset. A pattern is a host such as `example.com`, or
+/// `*.example.com` for all names below it. Existing links do not change. No link may point to the stack itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
 pub struct DestinationsSpec {
-    /// Hosts to which links may lead; every host if absent or empty.
+    /// Hosts to which links may lead; every host if unset or empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "patterns")]
     #[x_kube(validation = are_hosts("links.destinations.allowHosts"))]

@@ -16,70 +16,74 @@ use serde::{Deserialize, Serialize};
 
 use super::{PodSettings, annotations, names, schema};
 
-pub use auth::{GatewayAuth, KeyLimits, Protected};
+pub use auth::{GatewayAuth, KeyRateLimits, Protected};
 pub use cors::GatewayCors;
-pub use end_to_end::GatewayEndToEnd;
+pub use end_to_end::EndToEndProbe;
 pub use parent_ref::ParentRef;
 pub use provider::{GatewayProvider, GatewayServiceType};
 pub use service::GatewayServiceSpec;
 pub use tls::{GatewayTls, Hsts};
 
-/// The public entry point: routing, host name, TLS and access.
+/// The public entry point: routing, host names, TLS, keys and access.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[x_kube(
     validation = Rule::new("self.provider == 'Standalone' || self.serviceType == 'ClusterIP'").message(
         "gateway.serviceType is for gateway.provider Standalone: remove it or change the provider"
     ),
-    validation = Rule::new("!has(self.tls) || self.host != ''").message(
-        "gateway.tls needs gateway.host: set the host name of the certificate"
+    validation = Rule::new("!has(self.tls) || (has(self.hosts) && size(self.hosts) > 0)").message(
+        "gateway.tls needs gateway.hosts: set the host names of the certificate"
     ),
     validation = Rule::new("self.provider != 'IngressNginx' || !has(self.tls) || !has(self.tls.hsts)").message(
-        "gateway.tls.hsts is for gateway.provider Standalone and GatewayApi: remove it and set hsts in the ConfigMap of the ingress controller"
+        "gateway.tls.hsts is for gateway.provider Standalone and GatewayAPI: remove it and set hsts in the ConfigMap of the ingress controller"
     ),
     validation = Rule::new(
         "self.provider != 'Standalone' || !has(self.annotations) || size(self.annotations) == 0"
     ).message(
-        "gateway.annotations is for gateway.provider IngressNginx and GatewayApi: set gateway.service.annotations instead"
+        "gateway.annotations is for gateway.provider IngressNginx and GatewayAPI: set gateway.service.annotations instead"
     ),
-    validation = Rule::new("self.provider != 'GatewayApi' || has(self.parentRef)").message(
-        "gateway.provider GatewayApi needs gateway.parentRef: set the name of a Gateway"
+    validation = Rule::new("self.provider != 'GatewayAPI' || (has(self.parentRefs) && size(self.parentRefs) > 0)").message(
+        "gateway.provider GatewayAPI needs gateway.parentRefs: set the name of a Gateway"
     ),
-    validation = Rule::new("self.provider == 'GatewayApi' || !has(self.parentRef)").message(
-        "gateway.parentRef is for gateway.provider GatewayApi: remove it or change the provider"
+    validation = Rule::new("self.provider == 'GatewayAPI' || !(has(self.parentRefs) && size(self.parentRefs) > 0)").message(
+        "gateway.parentRefs is for gateway.provider GatewayAPI: remove it or change the provider"
     ),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySpec {
-    /// Implementation: an ingress-nginx controller of the cluster, an nginx of the stack's own, or a Gateway of the
-    /// Gateway API.
     #[serde(default)]
     pub provider: GatewayProvider,
-    /// Host name that the stack serves; if empty, it serves every host.
-    #[serde(default)]
-    #[schemars(length(max = 253))]
-    #[x_kube(validation = Rule::new(
-        r"self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')"
-    ).message("gateway.host is not a host name: write lower case letters, digits, '-' and '.', without scheme and port"))]
-    pub host: String,
+    /// Host names that the stack serves, all with the same links. The first is canonical: short links begin with it unless
+    /// `publicUrl` or a request says otherwise. Empty: every host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 253)))]
+    #[x_kube(
+        validation = Rule::new(
+            r"self.all(host, host.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))"
+        ).message("gateway.hosts has an entry that is not a host name: write lower case letters, digits, '-' and '.', without scheme and port"),
+        validation = Rule::new("self.all(host, self.exists_one(other, other == host))").message(
+            "gateway.hosts names a host twice: remove one of the two"
+        )
+    )]
+    pub hosts: Vec<String>,
     /// IngressClass of the controller (`IngressNginx` only).
     #[serde(default = "default_class")]
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub ingress_class_name: String,
-    /// The Gateway that the stack is attached to (`GatewayApi` only, which needs it).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_ref: Option<ParentRef>,
+    /// Gateways that the stack is attached to (`GatewayAPI` only, which needs at least one).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub parent_refs: Vec<ParentRef>,
     /// Peers that may open connections to the gateway or, with `IngressNginx`, to the app. The default with
-    /// `IngressNginx` is the operator's setting (the ingress-nginx controller), with `Standalone` and `GatewayApi` every
+    /// `IngressNginx` is the operator's setting (the ingress-nginx controller), with `Standalone` and `GatewayAPI` every
     /// peer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::terse_list::<NetworkPolicyPeer>")]
     pub allow_from: Vec<NetworkPolicyPeer>,
-    /// TLS of the host. Absent: HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<GatewayTls>,
     /// Annotations added to the Ingresses or to the HTTPRoute, for cert-manager or external-dns (`IngressNginx` and
-    /// `GatewayApi` only). Those that change the routes are refused, and so are snippets.
+    /// `GatewayAPI` only). Those that change the routes are refused, and so are snippets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "annotations::map")]
     #[x_kube(
@@ -88,10 +92,8 @@ pub struct GatewaySpec {
         validation = annotations::no_snippets()
     )]
     pub annotations: BTreeMap<String, String>,
-    /// The gateway's Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<GatewayServiceSpec>,
-    /// Type of the gateway's Service (`Standalone` only).
     #[serde(default)]
     pub service_type: GatewayServiceType,
     /// Serves `/metrics` through the gateway when true. The internal port always serves it.
@@ -102,19 +104,16 @@ pub struct GatewaySpec {
     #[serde(default = "default_hops")]
     #[schemars(range(min = 0, max = 16))]
     pub trusted_hops: i32,
-    /// Continues the trace that a request names in `traceparent`. When false, each request starts a trace of its own
+    /// Continues the trace that a request names in `traceparent`. When false, each request starts a new trace
     /// with a link to the caller's, so that no client can add to a trace of another one.
     #[serde(default = "default_true")]
     pub trust_incoming_trace: bool,
-    /// Keys of clients. Absent: no request needs a key, and management is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<GatewayAuth>,
-    /// Scripts of other origins. Absent: browsers let none of them use the API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cors: Option<GatewayCors>,
-    /// A passage through the gateway that the operator tries again and again. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end_to_end: Option<GatewayEndToEnd>,
+    pub end_to_end_probe: Option<EndToEndProbe>,
     /// Number of gateway pods.
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 100))]
@@ -128,9 +127,9 @@ impl Default for GatewaySpec {
     fn default() -> Self {
         Self {
             provider: GatewayProvider::default(),
-            host: String::new(),
+            hosts: Vec::new(),
             ingress_class_name: default_class(),
-            parent_ref: None,
+            parent_refs: Vec::new(),
             allow_from: Vec::new(),
             tls: None,
             annotations: BTreeMap::new(),
@@ -141,7 +140,7 @@ impl Default for GatewaySpec {
             trust_incoming_trace: default_true(),
             auth: None,
             cors: None,
-            end_to_end: None,
+            end_to_end_probe: None,
             replicas: default_replicas(),
             pod: PodSettings::default(),
         }

@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::DestinationsSpec;
 
-/// Answers to visitors: where the service sends those without a live link, and what it adds to a destination.
+/// Answers to visitors without a live link, the query of a request, and the destinations that links may have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
 pub struct LinksSpec {
-    /// Address to which `GET /` redirects, such as a home page. Absent: 404.
+    /// Address to which `GET /` redirects, such as a home page. If unset, the answer is 404.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     #[x_kube(validation = is_address("links.rootTarget"))]
     pub root_target: Option<String>,
-    /// Address to which a code redirects that was never given out. Absent: 404.
+    /// Address to which a code redirects that was never given out. If unset, the answer is 404.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     #[x_kube(validation = is_address("links.unknownTarget"))]
     pub unknown_target: Option<String>,
-    /// Address to which a link redirects that has expired. Absent: 410.
+    /// Address to which a link redirects that has expired. If unset, the answer is 410.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     #[x_kube(validation = is_address("links.expiredTarget"))]
@@ -30,7 +30,6 @@ pub struct LinksSpec {
     /// 8 KiB is answered with 414.
     #[serde(default)]
     pub forward_query: bool,
-    /// Hosts to which new links may lead. Absent: every host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destinations: Option<DestinationsSpec>,
 }

@@ -13,7 +13,7 @@ use super::schema;
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
 pub struct MonitoringSpec {
-    /// Creates the objects when true. If absent, they are created with the profile `observability`.
+    /// Creates the objects when true. If unset, they are created with the profile `observability`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Labels added to the objects, for a Prometheus or Grafana that selects by label, such as

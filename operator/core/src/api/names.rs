@@ -59,9 +59,7 @@ mod tests {
     fn fields(path: &str, schema: &Value, found: &mut Vec<(String, Value)>) {
         found.push((path.to_owned(), schema.clone()));
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-            if !["env", "affinity", "tolerations", "allowFrom", "scrapeFrom"]
-                .contains(&name.as_str())
-            {
+            if !["allowFrom", "scrapeFrom"].contains(&name.as_str()) {
                 fields(&format!("{path}.{name}"), field, found);
             }
         }

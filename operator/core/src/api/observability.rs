@@ -10,7 +10,7 @@ use super::{PodSettings, names, rules::managed_or_external, schema};
 /// CEL rule for the address of a backend.
 const ADDRESS: &str = r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[-A-Za-z0-9._~%/]*)?$')";
 
-/// Export of traces and logs (profile `observability`), and access to the metrics. The metrics are always served.
+/// Export of traces and logs (profile `observability`), and access to the metrics, which are always served.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[x_kube(validation = Rule::new(
@@ -20,10 +20,8 @@ const ADDRESS: &str = r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-
 ))]
 #[serde(rename_all = "camelCase")]
 pub struct ObservabilitySpec {
-    /// Collector that receives traces and logs from the app and the workers.
     #[serde(default)]
     pub collector: CollectorSpec,
-    /// Backend that receives traces and logs from the managed collector.
     #[serde(default)]
     pub backend: BackendSpec,
     /// Peers that may scrape the internal port 9090 of the app and the workers, and the collector's own metrics. The
@@ -33,20 +31,19 @@ pub struct ObservabilitySpec {
     pub scrape_from: Vec<NetworkPolicyPeer>,
 }
 
-/// Collector of traces and logs. Without `managed` and `external`, `managed` with its defaults applies.
+/// The collector that receives traces and logs from the app and the workers. Without `managed` and `external`,
+/// `managed` applies with its defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("observability.collector"))]
 #[serde(rename_all = "camelCase")]
 pub struct CollectorSpec {
-    /// An OpenTelemetry collector that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedCollector>>,
-    /// A collector that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalCollector>>,
 }
 
-/// An OpenTelemetry collector of one replica that stores no data.
+/// An OpenTelemetry Collector of one replica that the operator runs. It stores no data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedCollector {
@@ -55,7 +52,7 @@ pub struct ManagedCollector {
     pub pod: PodSettings,
 }
 
-/// A collector outside the stack.
+/// A collector that the operator does not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
@@ -68,34 +65,32 @@ pub struct ExternalCollector {
     pub endpoint: String,
 }
 
-/// Backend of the managed collector. Without `managed` and `external`, the collector drops traces and logs silently.
+/// The backend that receives traces and logs from the managed collector. Without `managed` and `external`, the
+/// collector drops them silently.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("observability.backend"))]
 #[serde(rename_all = "camelCase")]
 pub struct BackendSpec {
-    /// Grafana with its stores for traces, logs and metrics, in one pod that the operator runs. Meant for
-    /// demonstrations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedBackend>>,
-    /// A backend that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalBackend>>,
 }
 
-/// Grafana, Tempo, Loki and Prometheus in one pod with a volume of its own.
+/// Grafana, Tempo, Loki and Prometheus in one pod with a volume, which the operator runs. Meant for demonstrations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedBackend {
     /// Size of the volume, a quantity such as `2Gi` (the default). It can grow if the storage class allows expansion.
-    /// It cannot shrink, other than back to its size in `status.volumes` if a growth was refused.
+    /// It cannot shrink, except back to its size in `status.volumes` after a growth was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('512Mi')) >= 0").message(
         "observability.backend.managed.storage is not a size of at least 512Mi: write a quantity such as 2Gi"
     ))]
     pub storage: Option<String>,
-    /// Storage class of the volume; the cluster's default class if absent. It cannot change.
+    /// Storage class of the volume; defaults to the default class of the cluster. It cannot change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub storage_class_name: Option<String>,
@@ -104,7 +99,7 @@ pub struct ManagedBackend {
     pub pod: PodSettings,
 }
 
-/// A backend outside the stack that receives OTLP.
+/// A backend for OTLP that the operator does not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[x_kube(
@@ -112,31 +107,30 @@ pub struct ManagedBackend {
         "observability.backend.external has no endpoint: set endpoint, or both tracesEndpoint and logsEndpoint"
     ),
     validation = Rule::new(
-        "self.protocol == 'Http' || [has(self.endpoint) ? self.endpoint : '', has(self.tracesEndpoint) ? self.tracesEndpoint : '', \
+        "self.protocol == 'HTTP' || [has(self.endpoint) ? self.endpoint : '', has(self.tracesEndpoint) ? self.tracesEndpoint : '', \
          has(self.logsEndpoint) ? self.logsEndpoint : ''].all(address, !address.matches('^https?://[^/]+/.'))"
     ).message(
-        "observability.backend.external has an endpoint with a path, which protocol Grpc does not support: remove the path, or set protocol to Http"
+        "observability.backend.external has an endpoint with a path, which protocol GRPC does not support: remove the path, or set protocol to HTTP"
     ),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalBackend {
-    /// Address that receives traces and logs, such as `http://tempo.monitoring:4317`. With `Http`, the paths
+    /// Address that receives traces and logs, such as `http://tempo.monitoring:4317`. With `HTTP`, the paths
     /// `/v1/traces` and `/v1/logs` are appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new(ADDRESS).message("observability.backend.external.endpoint is not an http(s) address: write http:// or https://, a host and a port, such as http://tempo.monitoring:4317, and credentials in headersSecretRef"))]
     pub endpoint: Option<String>,
-    /// Address that receives the traces, instead of `endpoint`. With `Http`, no path is appended.
+    /// Address that receives the traces, instead of `endpoint`. With `HTTP`, no path is appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new(ADDRESS).message("observability.backend.external.tracesEndpoint is not an http(s) address: write http:// or https://, a host and a port, such as http://tempo.monitoring:4317, and credentials in headersSecretRef"))]
     pub traces_endpoint: Option<String>,
-    /// Address that receives the logs, instead of `endpoint`. With `Http`, no path is appended.
+    /// Address that receives the logs, instead of `endpoint`. With `HTTP`, no path is appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new(ADDRESS).message("observability.backend.external.logsEndpoint is not an http(s) address: write http:// or https://, a host and a port, such as http://loki.monitoring:3100/otlp/v1/logs, and credentials in headersSecretRef"))]
     pub logs_endpoint: Option<String>,
-    /// OTLP transport of the backend.
     #[serde(default)]
     pub protocol: OtlpProtocol,
     /// A Secret in the stack's namespace that holds the headers of requests to the backend: each key is the name of a
@@ -145,13 +139,16 @@ pub struct ExternalBackend {
     pub headers_secret_ref: Option<SecretRef>,
 }
 
-/// OTLP transports.
+/// OTLP transport of the backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = crate::api::schema::with_values)]
 pub enum OtlpProtocol {
     /// gRPC, usually on port 4317.
     #[default]
+    #[serde(rename = "GRPC")]
     Grpc,
     /// HTTP with protobuf, usually on port 4318.
+    #[serde(rename = "HTTP")]
     Http,
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(transform = crate::api::schema::with_values)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// A cache between the app and the database.

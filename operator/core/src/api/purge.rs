@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 pub struct PurgeSpec {
     /// Times in UTC, as the five fields of cron: minute, hour, day of the month, month, day of the week (0 is Sunday), in
     /// numbers, rising ranges and steps; or `@hourly`, `@daily`, `@weekly`, `@monthly` or `@yearly`. `17 3 * * *` (every day
-    /// at 3:17) if absent, and never if empty.
+    /// at 3:17) by default, and never if empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100))]
     #[x_kube(validation = schedule())]
     pub schedule: Option<String>,
-    /// Number of days for which finished jobs stay in the ledger; 30 if absent.
+    /// Number of days for which finished jobs stay in the ledger; 30 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3650))]
-    pub keep_days: Option<i32>,
+    pub retention_days: Option<i32>,
 }
 
 /// Returns the rule that a text is empty or a schedule that Kubernetes takes in a CronJob, which also takes names of days

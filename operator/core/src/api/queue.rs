@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientTls, PodSettings, SecretKeyRef, names, rules::managed_or_external};
 
-/// The broker that queues the jobs. Without `managed` and `external`, `managed` with its defaults applies.
+/// The broker that queues the jobs (profile `queue`). Without `managed` and `external`, `managed` applies with its
+/// defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("queue"))]
 #[serde(rename_all = "camelCase")]
@@ -19,19 +20,15 @@ pub struct QueueSpec {
     #[schemars(range(min = 1, max = 100))]
     pub delivery_limit: i32,
     /// Tasks that can be enqueued without a key. `*` stands for every task except `purge_expired`, `reindex` and `wait`,
-    /// and is what applies if the field is absent. With an empty list every job needs a key. A client with a key for
+    /// and is the default. With an empty list every job needs a key. A client with a key for
     /// jobs may enqueue every task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "tasks")]
     pub public_tasks: Option<BTreeSet<String>>,
-    /// Bounds of the dead-letter queue. Beyond them, the oldest dead letters are dropped. A change takes effect at once.
-    /// On an external broker, its administrator sets them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_letters: Option<DeadLettersSpec>,
-    /// A RabbitMQ server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedQueue>>,
-    /// A RabbitMQ server or cluster that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalQueue>>,
 }
@@ -48,12 +45,13 @@ impl Default for QueueSpec {
     }
 }
 
-/// Bounds of a dead-letter queue.
+/// Limits of the dead-letter queue. Beyond them, the broker drops the oldest dead letters. A change takes effect at
+/// once. On an external broker, its administrator sets them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLettersSpec {
-    /// Maximum number of dead letters; 10,000 if absent.
+    /// Maximum number of dead letters. Defaults to 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_length: Option<i32>,
@@ -67,20 +65,20 @@ pub struct DeadLettersSpec {
     pub max_bytes: Option<String>,
 }
 
-/// A RabbitMQ server of one replica with a volume of its own.
+/// A RabbitMQ server of one replica with a volume, which the operator runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedQueue {
     /// Size of the volume, a quantity such as `1Gi` (the default). It can grow if the storage class allows expansion.
-    /// It cannot shrink, other than back to its size in `status.volumes` if a growth was refused.
+    /// It cannot shrink, except back to its size in `status.volumes` after a growth was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('512Mi')) >= 0").message(
         "queue.managed.storage is not a size of at least 512Mi: write a quantity such as 1Gi"
     ))]
     pub storage: Option<String>,
-    /// Storage class of the volume; the cluster's default class if absent. It cannot change.
+    /// Storage class of the volume; defaults to the default class of the cluster. It cannot change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub storage_class_name: Option<String>,
@@ -89,7 +87,7 @@ pub struct ManagedQueue {
     pub pod: PodSettings,
 }
 
-/// A RabbitMQ server or cluster outside the stack.
+/// A RabbitMQ server or cluster that the operator does not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalQueue {
@@ -97,7 +95,7 @@ pub struct ExternalQueue {
     /// (`amqp[s]://user:password@host:port/vhost`) or its parts, such as the Secret that RabbitMQ's operator writes.
     /// Without a virtual host, or with an empty one, the broker's default virtual host applies.
     pub secret_ref: SecretKeyRef,
-    /// TLS to the broker. If absent, the connection URL decides (`amqps`), and only public authorities are trusted.
+    /// TLS to the broker. If unset, the connection URL decides (`amqps`), and only public authorities are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ClientTls>,
 }

@@ -19,6 +19,27 @@ pub(super) fn terse_list<T: JsonSchema>(generator: &mut SchemaGenerator) -> Sche
     json_schema!({"type": "array", "maxItems": 64, "items": item})
 }
 
+/// Lists the values of an enum with their meanings in its description, because the schema of a definition has no place for
+/// them: `kubectl explain` would only list the names.
+pub(super) fn with_values(schema: &mut Schema) {
+    let Some(serde_json::Value::Array(values)) = schema.remove("oneOf") else {
+        return;
+    };
+    let of = |value: &serde_json::Value, key: &str| {
+        let text = value.get(key).and_then(serde_json::Value::as_str);
+        text.unwrap_or_default().replace('\n', " ")
+    };
+    let meanings = values
+        .iter()
+        .map(|value| format!("- `{}`: {}", of(value, "const"), of(value, "description")));
+    let mut lines = vec![of(schema.as_value(), "description")];
+    lines.extend(meanings);
+    let names: Vec<_> = values.iter().map(|value| of(value, "const")).collect();
+    schema.insert("type".to_owned(), "string".into());
+    schema.insert("enum".to_owned(), names.into());
+    schema.insert("description".to_owned(), lines.join("\n").into());
+}
+
 /// Returns the schema of a map from resource names to quantities, given as numbers or strings.
 pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -32,7 +32,6 @@ use super::{
     kind = "ShortenerStack",
     plural = "shortenerstacks",
     shortname = "sst",
-    category = "all",
     namespaced,
     derive = "PartialEq",
     status = "ShortenerStackStatus",
@@ -44,13 +43,13 @@ use super::{
     ),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
-    printcolumn(name = "Profiles", type_ = "string", json_path = ".status.profiles"),
-    printcolumn(name = "App", type_ = "integer", json_path = ".status.app.readyReplicas"),
+    printcolumn(name = "Profiles", type_ = "string", json_path = ".status.profilesSummary"),
     printcolumn(name = "Workers", type_ = "integer", json_path = ".status.workers.replicas"),
-    printcolumn(name = "Jobs", type_ = "integer", json_path = ".status.queue.total"),
-    printcolumn(name = "Plan", type_ = "string", json_path = ".status.plan.summary", priority = 1),
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "App", type_ = "integer", json_path = ".status.app.readyReplicas", priority = 1),
+    printcolumn(name = "Jobs", type_ = "integer", json_path = ".status.queue.total", priority = 1),
+    printcolumn(name = "Plan", type_ = "string", json_path = ".status.plan.summary", priority = 1),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')").message(
         "metadata.name begins with a letter, holds lower case letters, digits and '-' only and has at most 40 characters: choose a shorter name without dots"
     ),
@@ -73,7 +72,7 @@ use super::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ShortenerStackSpec {
-    /// Base URL of the short links, without a path. The default is `http(s)://<gateway.host>`, or
+    /// Base URL of the short links, without a path. The default is `http(s)://<first of gateway.hosts>`, or
     /// `http://localhost:8080` without a host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
@@ -86,45 +85,33 @@ pub struct ShortenerStackSpec {
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub profiles: BTreeSet<Profile>,
-    /// The public entry point.
     #[serde(default)]
     pub gateway: GatewaySpec,
-    /// Rate limits by client address.
     #[serde(default)]
-    pub limits: LimitsSpec,
-    /// Answers to visitors without a live link, and the query of a request.
+    pub rate_limits: RateLimits,
     #[serde(default)]
     pub links: LinksSpec,
-    /// The app that shortens and redirects.
     #[serde(default)]
     pub app: AppSpec,
-    /// The workers of the job queue, and the work that repeats. Only `purge` has an effect while the stack has no queue.
     #[serde(default)]
     pub workers: WorkersSpec,
-    /// The database for the links.
     #[serde(default)]
     pub database: DatabaseSpec,
-    /// The cache for copies of links (profile `caching`).
     #[serde(default)]
     pub cache: CacheSpec,
-    /// The broker that queues the jobs (profile `queue`).
     #[serde(default)]
     pub queue: QueueSpec,
-    /// The store that finds documents by their vectors (profile `vector`).
     #[serde(default)]
     pub vector: VectorSpec,
-    /// Export of traces and logs (profile `observability`), and access to the metrics.
     #[serde(default)]
     pub observability: ObservabilitySpec,
-    /// Monitoring objects for a Prometheus operator and a Grafana in the cluster, with or without the profile
-    /// `observability`.
     #[serde(default)]
     pub monitoring: MonitoringSpec,
     /// Secrets for pulling the images of every component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "names::references")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// Class of the operator that reconciles the stack, where several operators run side by side. Absent: the operator
+    /// Class of the operator that reconciles the stack, where several operators run side by side. If unset, the operator
     /// without a class. Can change only while the stack is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63), regex(pattern = names::NAMESPACE))]
@@ -135,19 +122,17 @@ pub struct ShortenerStackSpec {
     /// Scales every component to zero when true and keeps the data.
     #[serde(default)]
     pub stopped: bool,
-    /// Policy for volumes and credentials when the stack is deleted.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Policy for pods that another release of the operator, or other default images, would restart.
     #[serde(default)]
     pub upgrade_policy: UpgradePolicy,
 }
 
 /// Rate limits by client address. Each replica of the app counts by itself; with the profile `caching`, all replicas
-/// also share one count. 0 switches a limit off.
+/// also share one count. 0 disables a limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct LimitsSpec {
+pub struct RateLimits {
     /// Links that one address may create per minute.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub shorten_per_minute: i32,
@@ -162,7 +147,7 @@ pub struct LimitsSpec {
     pub requests_burst: i32,
 }
 
-impl Default for LimitsSpec {
+impl Default for RateLimits {
     fn default() -> Self {
         Self {
             shorten_per_minute: 60,
@@ -173,15 +158,13 @@ impl Default for LimitsSpec {
     }
 }
 
-/// The app.
+/// The app that shortens and redirects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppSpec {
     /// Number of pods.
     #[schemars(range(min = 1, max = 1000))]
     pub replicas: i32,
-    /// Lets a HorizontalPodAutoscaler choose the number of pods by their use of the processor. `replicas` has no effect
-    /// beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autoscaling: Option<AppAutoscaling>,
     /// Settings of the pods.
@@ -199,17 +182,15 @@ impl Default for AppSpec {
     }
 }
 
-/// The workers.
+/// The workers of the job queue (profile `queue`), and the purge of expired data, which needs no profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkersSpec {
     /// Number of pods, also changed by `kubectl scale`. It has no effect beside `autoscaling`.
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
-    /// Lets the operator choose the number of pods by the number of jobs in a queue that it manages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autoscaling: Option<WorkersAutoscaling>,
-    /// The removal of expired data, with or without the profile `queue`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purge: Option<PurgeSpec>,
     /// Settings of the pods.
@@ -230,6 +211,7 @@ impl Default for WorkersSpec {
 
 /// Policy for volumes and credentials when the stack is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = crate::api::schema::with_values)]
 pub enum DeletionPolicy {
     /// They are kept, and a new stack of the same name uses them again.
     #[default]
@@ -238,8 +220,9 @@ pub enum DeletionPolicy {
     Delete,
 }
 
-/// Policy for pods that another release of the operator, or other default images, would restart.
+/// Policy for pods that a new release of the operator, or other default images, would restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = crate::api::schema::with_values)]
 pub enum UpgradePolicy {
     /// They restart as soon as that operator runs.
     #[default]

@@ -25,27 +25,29 @@ pub struct ShortenerStackStatus {
     /// Optional parts for which the operator last wrote the stack's objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<String>,
-    /// Pods of the app.
+    /// `profiles` as text, for the column of `kubectl get`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub profiles_summary: String,
+    /// Fields of the spec that are set and have no effect, because their profile is off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored_settings: Vec<String>,
     #[serde(default)]
     pub app: AppStatus,
-    /// Pods of the workers, for the scale subresource.
     #[serde(default)]
     pub workers: WorkersStatus,
-    /// The job queue; absent without a managed broker, and while its state is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueStatus>,
-    /// Changes that the operator would make; present only with the annotation `shortener.dev/plan-only`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<PlanStatus>>,
     /// Changes of pods that `upgradePolicy: OnSpecChange` holds back, one entry per workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending_changes: Vec<PendingChange>,
-    /// Sizes of the volumes that exist; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volumes: Option<VolumesStatus>,
 }
 
-/// Sizes of the volumes that exist, as their claims request them. A growth that was refused has not changed them.
+/// Sizes of the existing volumes, as their claims request them; unset if there are none. A growth that was refused has
+/// not changed them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumesStatus {
@@ -67,7 +69,8 @@ pub struct VolumesStatus {
     pub backend: Option<String>,
 }
 
-/// Changes that the operator would make. Objects are given as kind and name.
+/// Changes that the operator would make, present only with the annotation `shortener.dev/plan-only`. Objects are given
+/// as kind and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanStatus {
@@ -106,7 +109,7 @@ pub struct PendingChange {
     pub fields: Vec<String>,
 }
 
-/// Size of the job queue, updated at most every 30 s.
+/// Size of the job queue, updated at most every 30 s. Unset without a managed broker, and while the size is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
@@ -133,7 +136,7 @@ pub struct AppStatus {
     pub ready_replicas: i32,
 }
 
-/// Pods of the workers.
+/// Pods of the workers, for the scale subresource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkersStatus {
@@ -143,7 +146,7 @@ pub struct WorkersStatus {
     /// Label selector of the pods in its string form.
     #[serde(default)]
     pub selector: String,
-    /// Pods that `workers.autoscaling` has decided on; absent without it.
+    /// Pods that `workers.autoscaling` has decided on; unset without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<i32>,
 }

@@ -47,6 +47,33 @@ fn update_refusal_beside(volumes: &Value, old: Value, new: Value) -> String {
 }
 
 #[test]
+fn every_value_of_an_enum_is_explained_in_the_definition() {
+    fn enums<'a>(path: &str, schema: &'a Value, found: &mut Vec<(String, &'a Value)>) {
+        if schema["enum"].is_array() {
+            found.push((path.to_owned(), schema));
+        }
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            enums(&format!("{path}.{name}"), field, found);
+        }
+        if schema["items"].is_object() {
+            enums(&format!("{path}[]"), &schema["items"], found);
+        }
+    }
+    let definition = serde_json::to_value(ShortenerStack::crd()).unwrap();
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    let mut found = Vec::new();
+    enums("spec", &schema["spec"], &mut found);
+    assert_eq!(found.len(), 11, "{found:?}");
+    for (path, schema) in found {
+        let text = schema["description"].as_str().unwrap_or_default();
+        let values = schema["enum"].as_array().unwrap();
+        for value in values.iter().filter_map(Value::as_str) {
+            assert!(text.contains(&format!("- `{value}`: ")), "{path}: {text}");
+        }
+    }
+}
+
+#[test]
 fn an_empty_spec_is_valid() {
     assert_eq!(refusal(json!({})), "");
 }
@@ -56,9 +83,9 @@ fn a_full_spec_is_valid() {
     let spec = json!({
         "publicUrl": "https://go.example.com:8443/",
         "gateway": {
-            "host": "go.example.com",
+            "hosts": ["go.example.com"],
             "tls": {"secretName": "go-tls"},
-            "auth": {"secretRef": {"name": "keys"}, "protect": ["jobs", "metrics"], "limits": {"shortenBurst": 0}},
+            "auth": {"secretRef": {"name": "keys"}, "protect": ["jobs", "metrics"], "rateLimits": {"shortenBurst": 0}},
             "cors": {"allowOrigins": ["https://app.example.com", "http://localhost:3000"]},
         },
         "links": {
@@ -79,7 +106,7 @@ fn a_full_spec_is_valid() {
             "deliveryLimit": 100, "publicTasks": ["*", "report.daily"], "deadLetters": {"maxLength": 5, "maxBytes": "1Mi"},
             "managed": {"storage": "2Gi", "storageClassName": "fast"},
         },
-        "workers": {"replicas": 0, "image": "worker:2", "purge": {"schedule": "*/30 * * * *", "keepDays": 7}},
+        "workers": {"replicas": 0, "image": "worker:2", "purge": {"schedule": "*/30 * * * *", "retentionDays": 7}},
         "observability": {
             "collector": {"managed": {"image": "otel:2"}},
             "backend": {"managed": {"storage": "4Gi", "storageClassName": "fast"}},
@@ -138,7 +165,7 @@ fn an_external_store_takes_certificates_and_a_database_an_extent_of_verification
     for (mode, authority, is_refused) in [
         ("Require", false, false),
         ("Require", true, true),
-        ("VerifyCa", true, false),
+        ("VerifyCA", true, false),
         ("VerifyFull", true, false),
     ] {
         let mut tls = json!({"mode": mode});
@@ -175,8 +202,8 @@ fn an_external_backend_takes_grpc_or_http_at_one_address_or_two() {
         json!({"endpoint": "http://tempo:4317"}),
         json!({"endpoint": "https://otlp.example.com/", "headersSecretRef": {"name": "headers"}}),
         json!({"tracesEndpoint": "http://tempo:4317", "logsEndpoint": "https://loki:4317"}),
-        json!({"endpoint": "http://gateway/otlp", "protocol": "Http"}),
-        json!({"endpoint": "http://a:4318", "logsEndpoint": "http://loki:3100/otlp/v1/logs", "protocol": "Http"}),
+        json!({"endpoint": "http://gateway/otlp", "protocol": "HTTP"}),
+        json!({"endpoint": "http://a:4318", "logsEndpoint": "http://loki:3100/otlp/v1/logs", "protocol": "HTTP"}),
     ] {
         assert_eq!(refusal(backend(settings.clone())), "", "{settings}");
     }
@@ -199,8 +226,8 @@ fn annotations_that_leave_the_routes_alone_are_valid() {
     let emptied = gateway(json!({"provider": "Standalone", "annotations": {}}));
     assert_eq!(refusal(emptied), "");
     let on_a_route = gateway(json!({
-        "provider": "GatewayApi",
-        "parentRef": {"name": "public"},
+        "provider": "GatewayAPI",
+        "parentRefs": [{"name": "public"}],
         "annotations": {"external-dns.alpha.kubernetes.io/ttl": "60"},
     }));
     assert_eq!(refusal(on_a_route), "");
@@ -223,17 +250,17 @@ fn a_gateway_is_named_with_the_provider_that_needs_one_and_no_other() {
         json!({"name": "public.edge", "namespace": "infra", "sectionName": "https"}),
     ] {
         let spec = gateway(json!({
-            "provider": "GatewayApi",
-            "parentRef": reference,
-            "host": "go.example.com",
+            "provider": "GatewayAPI",
+            "parentRefs": [reference],
+            "hosts": ["go.example.com"],
             "tls": {"secretName": "go-tls", "hsts": {}},
         }));
         assert_eq!(refusal(spec), "", "{reference}");
     }
     for provider in ["IngressNginx", "Standalone"] {
-        let spec = gateway(json!({"provider": provider, "parentRef": {"name": "public"}}));
+        let spec = gateway(json!({"provider": provider, "parentRefs": [{"name": "public"}]}));
         let refusal = refusal(spec);
-        let message = "gateway.parentRef is for gateway.provider GatewayApi";
+        let message = "gateway.parentRefs is for gateway.provider GatewayAPI";
         assert!(refusal.contains(message), "{refusal}");
     }
 }
@@ -241,7 +268,7 @@ fn a_gateway_is_named_with_the_provider_that_needs_one_and_no_other() {
 #[test]
 fn tls_redirects_to_https_unless_the_user_wants_both() {
     let tls = |settings: Value| {
-        let spec = gateway(json!({"host": "go.example.com", "tls": settings}));
+        let spec = gateway(json!({"hosts": ["go.example.com"], "tls": settings}));
         assert_eq!(refusal(spec.clone()), "");
         stack("acme", spec).spec.gateway.tls.unwrap()
     };
@@ -262,12 +289,12 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
             "publicUrl is not an http(s) address",
         ),
         (
-            json!({"gateway": {"endToEnd": {"probeUrl": "controller.ingress.svc"}}}),
-            "gateway.endToEnd.probeUrl is not an http(s) address",
+            json!({"gateway": {"endToEndProbe": {"probeUrl": "controller.ingress.svc"}}}),
+            "gateway.endToEndProbe.probeUrl is not an http(s) address",
         ),
         (
-            json!({"gateway": {"host": "Example.com:80"}}),
-            "gateway.host is not a host name",
+            json!({"gateway": {"hosts": ["Example.com:80"]}}),
+            "gateway.hosts has an entry that is not a host name",
         ),
         (
             json!({"gateway": {"auth": {"secretRef": {"name": "keys"}, "protect": []}}}),
@@ -327,10 +354,10 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
         ),
         (
             gateway(json!({"tls": {"secretName": "tls"}})),
-            "gateway.tls needs gateway.host",
+            "gateway.tls needs gateway.hosts",
         ),
         (
-            gateway(json!({"tls": {"secretName": "tls", "hsts": {}}, "host": "a.b"})),
+            gateway(json!({"tls": {"secretName": "tls", "hsts": {}}, "hosts": ["a.b"]})),
             "gateway.tls.hsts is for gateway.provider Standalone",
         ),
         (
@@ -348,12 +375,12 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
             "gateway.tls.hsts.preload needs includeSubDomains and a maxAgeSeconds",
         ),
         (
-            gateway(json!({"provider": "GatewayApi"})),
-            "gateway.provider GatewayApi needs gateway.parentRef: set the name of a Gateway",
+            gateway(json!({"provider": "GatewayAPI"})),
+            "gateway.provider GatewayAPI needs gateway.parentRefs: set the name of a Gateway",
         ),
         (
             gateway(json!({
-                "provider": "GatewayApi", "parentRef": {"name": "public"}, "serviceType": "NodePort",
+                "provider": "GatewayAPI", "parentRefs": [{"name": "public"}], "serviceType": "NodePort",
             })),
             "gateway.serviceType is for gateway.provider Standalone",
         ),

@@ -12,11 +12,11 @@ use super::{SecretRef, names};
 #[serde(rename_all = "camelCase")]
 pub struct ClientTls {
     /// The Secret, in the stack's namespace, with the certificates of the authorities that sign the server's
-    /// certificate. If absent, the public authorities are trusted.
+    /// certificate. If unset, the public authorities are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_secret_ref: Option<CaRef>,
     /// The Secret, in the stack's namespace, with the certificate that the stack's programs present to the server
-    /// (`tls.crt`) and its key (`tls.key`), as cert-manager writes it. If absent, they present none.
+    /// (`tls.crt`) and its key (`tls.key`), as cert-manager writes it. If unset, they present none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificate_secret_ref: Option<SecretRef>,
 }
@@ -26,11 +26,10 @@ pub struct ClientTls {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[x_kube(validation = Rule::new("self.mode != 'Require' || !has(self.caSecretRef)").message(
-    "database.external.tls.mode Require verifies no certificate, so caSecretRef has no effect: remove it, or set the mode to VerifyCa or VerifyFull"
+    "database.external.tls.mode Require verifies no certificate, so caSecretRef has no effect: remove it, or set the mode to VerifyCA or VerifyFull"
 ))]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseTls {
-    /// Extent of the verification. It takes precedence over `sslmode` in the connection URL.
     #[serde(default)]
     pub mode: DatabaseTlsMode,
     /// The certificates.
@@ -38,12 +37,14 @@ pub struct DatabaseTls {
     pub client: ClientTls,
 }
 
-/// Extents to which the certificate of a database is verified.
+/// Extent of the verification. It takes precedence over `sslmode` in the connection URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = crate::api::schema::with_values)]
 pub enum DatabaseTlsMode {
     /// TLS without verification, which does not stop an attacker in the network.
     Require,
     /// A trusted authority must have signed the certificate. Its name does not matter.
+    #[serde(rename = "VerifyCA")]
     VerifyCa,
     /// A trusted authority must have signed the certificate for the host in the connection settings.
     #[default]

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientTls, PodSettings, SecretKeyRef, names, rules::managed_or_external};
 
-/// The store that finds documents by their vectors. Without `managed` and `external`, `managed` with its defaults
-/// applies.
+/// The store that finds documents by their vectors (profile `vector`). Without `managed` and `external`, `managed`
+/// applies with its defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("vector"))]
 #[serde(rename_all = "camelCase")]
@@ -23,13 +23,10 @@ pub struct VectorSpec {
     #[serde(default = "default_size")]
     #[schemars(range(min = 1, max = 4096))]
     pub size: i32,
-    /// Distance metric of the vectors. It cannot change while the profile is on.
     #[serde(default)]
     pub distance: Distance,
-    /// A Qdrant server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedVector>>,
-    /// A Qdrant server that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalVector>>,
 }
@@ -46,8 +43,9 @@ impl Default for VectorSpec {
     }
 }
 
-/// Distance metrics of vectors.
+/// Distance metric of the vectors. It cannot change while the profile is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = crate::api::schema::with_values)]
 pub enum Distance {
     /// Cosine of the angle between the vectors.
     #[default]
@@ -69,20 +67,20 @@ impl Distance {
     }
 }
 
-/// A Qdrant server of one replica with a volume of its own.
+/// A Qdrant server of one replica with a volume, which the operator runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedVector {
     /// Size of the volume, a quantity such as `1Gi` (the default). It can grow if the storage class allows expansion.
-    /// It cannot shrink, other than back to its size in `status.volumes` if a growth was refused.
+    /// It cannot shrink, except back to its size in `status.volumes` after a growth was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message(
         "vector.managed.storage is not a size: write a positive quantity such as 1Gi"
     ))]
     pub storage: Option<String>,
-    /// Storage class of the volume; the cluster's default class if absent. It cannot change while the profile is on.
+    /// Storage class of the volume; defaults to the default class of the cluster. It cannot change while the profile is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub storage_class_name: Option<String>,
@@ -91,17 +89,17 @@ pub struct ManagedVector {
     pub pod: PodSettings,
 }
 
-/// A Qdrant server outside the stack.
+/// A Qdrant server that the operator does not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalVector {
     /// The Secret, in the stack's namespace, that holds the URL of the gRPC port (`http[s]://host:6334`), or `host`
     /// and `port`.
     pub secret_ref: SecretKeyRef,
-    /// TLS to the server. If absent, the connection URL decides (`https`), and only public authorities are trusted.
+    /// TLS to the server. If unset, the connection URL decides (`https`), and only public authorities are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ClientTls>,
-    /// The Secret, in the stack's namespace, that holds the API key; absent if the server requires none.
+    /// The Secret, in the stack's namespace, that holds the API key; unset if the server requires none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_secret_ref: Option<ApiKeyRef>,
 }

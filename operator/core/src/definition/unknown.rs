@@ -53,15 +53,20 @@ mod tests {
     fn a_misspelt_field_is_found_and_a_map_takes_every_key() {
         let spec = json!({
             "profiles": ["caching"],
-            "app": {"replica": 3, "nodeSelector": {"disk": "ssd"}, "env": [{"name": "A", "val": "b"}]},
-            "gatway": {"host": "x"},
+            "app": {"replica": 3, "podTemplate": {"any": 1}},
+            "gateway": {"allowFrom": [{"podSelector": {}, "ip": "b"}]},
+            "gatway": {"provider": "x"},
         });
         let found = unknown_fields(&spec).unwrap();
         assert_eq!(
             found,
-            ["spec.app.env[0].val", "spec.app.replica", "spec.gatway"]
+            [
+                "spec.app.replica",
+                "spec.gateway.allowFrom[0].ip",
+                "spec.gatway"
+            ]
         );
-        let spec = json!({"gateway": {"host": "x", "annotations": {"a.b/c": "d"}}});
+        let spec = json!({"gateway": {"hosts": ["x"], "annotations": {"a.b/c": "d"}}});
         assert_eq!(unknown_fields(&spec).unwrap(), Vec::<String>::new());
     }
 }

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
-pub use gateway::{GatewayFacts, parent};
+pub use gateway::{GatewayFacts, parents};
 pub use host_conflict::{HOST_CONFLICT, HostClaim, host_conflict, waits_for_host};
 pub use pod_contents::{PodContents, ReadSecrets};
 

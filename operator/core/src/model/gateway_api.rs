@@ -70,6 +70,9 @@ pub struct ParentReference {
     /// Name of a listener; absent for every one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section_name: Option<String>,
+    /// Port of a listener; absent for every one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<i32>,
 }
 
 /// A rule of a route.

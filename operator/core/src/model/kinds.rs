@@ -51,7 +51,7 @@ macro_rules! child_kinds {
                 /// Public routes.
                 ingresses: ::k8s_openapi::api::networking::v1::Ingress, Pruned;
             }
-            /// Objects of the Gateway API, with the gateway provider `GatewayApi`. Requests depend on them, so their
+            /// Objects of the Gateway API, with the gateway provider `GatewayAPI`. Requests depend on them, so their
             /// failure fails the stack. They are written after the children and deleted before them.
             GatewayObjects: Optional {
                 // A Gateway may use the certificate before its listener gets the route.

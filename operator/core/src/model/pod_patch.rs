@@ -39,6 +39,17 @@ impl PodPatch {
         Ok(Self(given.clone()))
     }
 
+    /// Returns the changes of these fields of the pod's spec, without all others.
+    pub fn only(&self, fields: &[&str]) -> Self {
+        let spec = self.0.get("spec").and_then(Value::as_object);
+        let kept = spec.into_iter().flatten();
+        let kept = kept.filter(|(name, _)| fields.contains(&name.as_str()));
+        let kept: Map<_, _> = kept
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        Self(Map::from_iter([("spec".to_owned(), kept.into())]))
+    }
+
     /// Returns a pod template with the changes.
     ///
     /// # Errors

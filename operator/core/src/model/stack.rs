@@ -20,17 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::{
-        core::v1::{
-            Affinity, EnvVar, LocalObjectReference, PodTemplateSpec, ResourceRequirements,
-            Toleration,
-        },
+        core::v1::{LocalObjectReference, PodTemplateSpec, ResourceRequirements},
         networking::v1::NetworkPolicyPeer,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
 use crate::{
-    api::{LimitsSpec, LinksSpec, PendingChange, Profile},
+    api::{LinksSpec, PendingChange, Profile, RateLimits},
     model::{
         failure::StepFailure,
         metadata::{Component, StackIdentity},
@@ -178,7 +175,7 @@ pub struct App {
     /// Scaling by an autoscaler, if there is one.
     pub scaling: Option<AppScaling>,
     pub pod: Pod,
-    pub limits: LimitsSpec,
+    pub limits: RateLimits,
     /// Proxies before the app that append to `X-Forwarded-For`.
     pub trusted_hops: i32,
     /// True when the trace of a request's `traceparent` is continued.
@@ -193,8 +190,8 @@ pub struct App {
     pub links: LinksSpec,
     /// Origins whose scripts may use the API.
     pub cors: BTreeSet<String>,
-    /// Host of the gateway, to which no link leads; empty for every host.
-    pub gateway_host: String,
+    /// Hosts of the gateway, to which no link leads; empty for every host.
+    pub gateway_hosts: Vec<String>,
 }
 
 /// Settings of the pods of one component, with every default resolved.
@@ -203,12 +200,4 @@ pub struct Pod {
     pub image: String,
     /// Requests and limits of the main container.
     pub resources: ResourceRequirements,
-    /// Labels that a node must have to run the pods.
-    pub node_selector: BTreeMap<String, String>,
-    /// Taints that the pods tolerate.
-    pub tolerations: Vec<Toleration>,
-    pub affinity: Option<Affinity>,
-    pub priority_class: Option<String>,
-    /// Environment variables that the user adds to the main container.
-    pub env: Vec<EnvVar>,
 }

@@ -128,7 +128,7 @@ impl WorkerDemand {
     /// Returns the smallest number of workers that would have been enough during the whole window, and of which none
     /// processes a job now; `None` while the window is not full.
     fn lowest(&self, limits: &WorkersAutoscaling, last: &Heard) -> Option<i32> {
-        let window = u64::try_from(limits.scale_down_after_seconds).unwrap_or_default();
+        let window = u64::try_from(limits.stabilization_window_seconds).unwrap_or_default();
         let window = Duration::from_secs(window).max(SHORTEST_WINDOW);
         if last.at < self.since + window {
             return None;
@@ -171,7 +171,7 @@ mod tests {
                     min_replicas: 0,
                     max_replicas: 20,
                     jobs_per_worker: 10,
-                    scale_down_after_seconds: 60,
+                    stabilization_window_seconds: 60,
                 },
                 demand: WorkerDemand::default(),
                 workers,
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn one_report_of_an_empty_queue_removes_no_worker_whatever_the_window() {
         let mut scene = Scene::with(0);
-        scene.limits.scale_down_after_seconds = 0;
+        scene.limits.stabilization_window_seconds = 0;
         assert_eq!(scene.while_it_holds(0, 3), [0; 3]);
         assert_eq!(scene.after(1, 0), 1);
         assert_eq!(scene.after(0, 0), 1, "its worker has just taken the job");

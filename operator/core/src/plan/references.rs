@@ -66,7 +66,7 @@ pub fn keys_secret(spec: &ShortenerStackSpec) -> Option<&str> {
 
 /// Returns the reference to the key for the passage through the gateway, if the spec has one.
 pub fn probe_key(spec: &ShortenerStackSpec) -> Option<&ApiKeyRef> {
-    let settings = spec.gateway.end_to_end.as_ref()?;
+    let settings = spec.gateway.end_to_end_probe.as_ref()?;
     settings.key_secret_ref.as_ref()
 }
 
@@ -76,8 +76,8 @@ pub fn certificate_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     Some(tls.secret_name.as_str())
 }
 
-/// Returns the contents of Secrets that the pods of each component read because the user's settings name them: `env` and
-/// `podTemplate`. Those of the app's variables are the app's alone: the workers have them while they wait for migrations,
+/// Returns the contents of Secrets that the pods of each component read because the user's `podTemplate` names them. Those
+/// of the app's variables are the app's alone: the workers have them while they wait for migrations,
 /// and read them no more. `draining` tells that a queue whose profile is off still has its pods.
 pub fn contents(
     spec: &ShortenerStackSpec,
@@ -95,7 +95,7 @@ fn added(spec: &ShortenerStackSpec, draining: bool) -> impl Iterator<Item = (Com
     let components = with_pods(spec, draining).into_iter();
     components.filter_map(|component| {
         let (_, settings) = pod_settings::of(spec, component)?;
-        Some((component, pod_settings::added(settings)))
+        Some((component, pod_settings::added(settings)?))
     })
 }
 
@@ -172,7 +172,7 @@ mod tests {
             "profiles": ["caching", "queue", "observability", "vector"],
             "gateway": {
                 "auth": {"secretRef": {"name": "keys"}},
-                "endToEnd": {"keySecretRef": {"name": "probe"}},
+                "endToEndProbe": {"keySecretRef": {"name": "probe"}},
                 "tls": {"secretName": "certificate"},
                 "podTemplate": {"spec": {
                     "imagePullSecrets": [{"name": "pod-registry"}],
@@ -196,8 +196,8 @@ mod tests {
                 "headersSecretRef": {"name": "headers"},
             }}},
             "imagePullSecrets": [{"name": "registry"}],
-            "app": {"env": [variable("app-env")]},
-            "workers": {"env": [variable("worker-env")]},
+            "app": {"podTemplate": {"spec": {"containers": [{"name": "app", "env": [variable("app-env")]}]}}},
+            "workers": {"podTemplate": {"spec": {"containers": [{"name": "worker", "env": [variable("worker-env")]}]}}},
         })
     }
 
@@ -247,14 +247,19 @@ mod tests {
 
     #[test]
     fn the_secrets_that_pods_read_are_those_of_their_component() {
-        let env = |secret: &str| json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": secret, "key": "key"}}}]);
-        let managed = |secret: &str| json!({"managed": {"env": env(secret)}});
+        let reading = |secret: &str| {
+            let variable =
+                json!({"name": "A", "valueFrom": {"secretKeyRef": {"name": secret, "key": "key"}}});
+            let containers = json!([{"name": "c", "env": [variable]}]);
+            json!({"podTemplate": {"spec": {"containers": containers}}})
+        };
+        let managed = |secret: &str| json!({"managed": reading(secret)});
         let mut spec = json!({
             "profiles": ["caching", "queue", "observability", "vector"],
             "imagePullSecrets": [{"name": "registry"}],
-            "app": {"env": env("app")},
-            "gateway": {"env": env("gateway")},
-            "workers": {"env": env("worker")},
+            "app": reading("app"),
+            "gateway": reading("gateway"),
+            "workers": reading("worker"),
             "database": managed("postgres"),
             "cache": managed("cache"),
             "queue": managed("rabbitmq"),

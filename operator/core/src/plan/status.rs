@@ -1,5 +1,6 @@
 //! Last step: from the outcome of the other steps to the status. Pure; the driver writes it, once per reconcile.
 
+mod ignored;
 mod measured;
 mod volumes;
 
@@ -84,7 +85,9 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         observed_generation: generation,
         conditions,
         url: Some(public_url(&stack.spec)),
+        profiles_summary: profiles.join(", "),
         profiles,
+        ignored_settings: ignored::settings(&stack.spec),
         app: pods_of_the_app(live),
         workers: WorkersStatus {
             replicas: workers.map_or(0, |workers| workers.existing),

@@ -234,7 +234,7 @@ fn bases() -> [(Value, Option<&'static str>); 3] {
             json!({
                 "profiles": ["caching", "queue", "observability", "vector"],
                 "observability": {"backend": {"managed": {}}},
-                "gateway": {"host": "go.example.com"},
+                "gateway": {"hosts": ["go.example.com"]},
                 "monitoring": {"enabled": true},
             }),
             None,
@@ -242,7 +242,7 @@ fn bases() -> [(Value, Option<&'static str>); 3] {
         (
             gateway(json!({
                 "provider": "Standalone",
-                "host": "go.example.com",
+                "hosts": ["go.example.com"],
                 "serviceType": "LoadBalancer",
                 "tls": {"secretName": "go-tls", "hsts": {}},
             })),
@@ -250,9 +250,9 @@ fn bases() -> [(Value, Option<&'static str>); 3] {
         ),
         (
             gateway(json!({
-                "provider": "GatewayApi",
-                "host": "go.example.com",
-                "parentRef": {"name": "public", "namespace": "infra"},
+                "provider": "GatewayAPI",
+                "hosts": ["go.example.com"],
+                "parentRefs": [{"name": "public", "namespace": "infra"}],
             })),
             Some("gateway"),
         ),

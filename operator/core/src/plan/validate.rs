@@ -12,6 +12,7 @@ mod links;
 mod monitoring;
 mod observability;
 mod pod_templates;
+mod requests;
 mod scaling;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,18 +47,19 @@ const LOCAL_URL: &str = "http://localhost:8080";
 /// Times of the removal of expired data if the spec contains none.
 const PURGE_SCHEDULE: &str = "17 3 * * *";
 /// Number of days for which finished jobs stay if the spec contains none.
-const KEEP_DAYS: i32 = 30;
+const RETENTION_DAYS: i32 = 30;
 
 /// Resolves every default and checks the spec against its surroundings. A component that does not pass is held.
 ///
 /// # Errors
-/// [`ValidateError`] with the remedy if a key is missing from which the operator makes every checksum and identifier. The
-/// stack's objects stay unchanged until it is followed.
+/// [`ValidateError`] with the remedy if an annotation asks for something unknown, or a key is missing from which the
+/// operator makes every checksum and identifier. The stack's objects stay unchanged until it is followed.
 pub fn validate(
     stack: &ShortenerStack,
     facts: Facts,
     defaults: &Defaults,
 ) -> Result<ValidatedStack, ValidateError> {
+    requests::check(stack)?;
     let (spec, identity) = (&stack.spec, facts.identity);
     let checksum_key = own_key(facts.checksum_key, &identity.name)?;
     let near = Surroundings {
@@ -124,18 +126,20 @@ pub fn validate(
 fn check(spec: &ShortenerStackSpec, held: &mut Held) {
     let (gateway, public_url) = (&spec.gateway, public_url(spec));
     held.part(Component::Gateway, gateway::check(gateway));
-    let links = links::check(&spec.links, &public_url, &gateway.host);
+    let links = links::check(&spec.links, &public_url, &gateway.hosts);
     held.part(Component::App, links);
 }
 
 /// Returns the base URL of the short links, without a trailing slash.
 pub fn public_url(spec: &ShortenerStackSpec) -> String {
     let gateway = &spec.gateway;
-    match &spec.public_url {
-        Some(url) => url.trim_end_matches('/').to_owned(),
-        None if gateway.host.is_empty() => LOCAL_URL.to_owned(),
-        None if gateway.tls.is_some() => format!("https://{}", gateway.host),
-        None => format!("http://{}", gateway.host),
+    if let Some(url) = &spec.public_url {
+        return url.trim_end_matches('/').to_owned();
+    }
+    match gateway.hosts.first() {
+        Some(host) if gateway.tls.is_some() => format!("https://{host}"),
+        Some(host) => format!("http://{host}"),
+        None => LOCAL_URL.to_owned(),
     }
 }
 
@@ -170,7 +174,7 @@ fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, job_i
             &defaults.images.app,
             app_resources::default_resources(documents),
         ),
-        limits: spec.limits.clone(),
+        limits: spec.rate_limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,
         trust_incoming_trace: spec.gateway.trust_incoming_trace,
         expose_metrics: spec.gateway.expose_metrics,
@@ -178,7 +182,7 @@ fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, job_i
         job_ids,
         links: spec.links.clone(),
         cors: cors.map(|cors| cors.allow_origins).unwrap_or_default(),
-        gateway_host: spec.gateway.host.clone(),
+        gateway_hosts: spec.gateway.hosts.clone(),
     }
 }
 
@@ -208,7 +212,7 @@ fn purge(spec: &ShortenerStackSpec) -> Purge {
     let schedule = purge.schedule.unwrap_or_else(|| PURGE_SCHEDULE.to_owned());
     Purge {
         schedule: Some(schedule).filter(|schedule| !schedule.is_empty()),
-        keep_days: purge.keep_days.unwrap_or(KEEP_DAYS),
+        retention_days: purge.retention_days.unwrap_or(RETENTION_DAYS),
     }
 }
 

@@ -8,8 +8,6 @@ const ITEM: &str = "[]";
 const ENTRY: &str = "{}";
 /// Key of that entry.
 const KEY: &str = "a";
-/// Settings of Kubernetes' types. They have the same schema in every component, so only the app's are mutated in depth.
-const SAME_EVERYWHERE: [&str; 3] = ["affinity", "env", "tolerations"];
 
 /// A spec in which one field differs.
 pub struct Mutation {
@@ -64,17 +62,14 @@ impl Walk<'_> {
                 spec,
             });
         }
-        let is_shared = SAME_EVERYWHERE.contains(&step) && self.path[0] != "app";
-        if !is_shared {
-            for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-                self.step(name, field);
-            }
-            if schema["items"].is_object() {
-                self.step(ITEM, &schema["items"]);
-            }
-            if schema["additionalProperties"].is_object() {
-                self.step(ENTRY, &schema["additionalProperties"]);
-            }
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            self.step(name, field);
+        }
+        if schema["items"].is_object() {
+            self.step(ITEM, &schema["items"]);
+        }
+        if schema["additionalProperties"].is_object() {
+            self.step(ENTRY, &schema["additionalProperties"]);
         }
         self.path.pop();
     }

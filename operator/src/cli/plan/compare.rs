@@ -123,10 +123,10 @@ fn report(
                 .to_owned(),
         );
     }
-    if let Some(HostConflict { holder, host, .. }) = &facts.gateway.host_conflict {
-        let host: &str = if host.is_empty() { "every host" } else { host };
+    if let Some(HostConflict { holder, hosts, .. }) = &facts.gateway.host_conflict {
+        let hosts = HostConflict::title(hosts);
         notes.push(format!(
-            "stack {holder} already serves {host} and keeps it: choose another gateway.host"
+            "stack {holder} already serves {hosts}: change gateway.hosts"
         ));
     }
     let planned = plan::plan(stack, facts, defaults).map_err(refusal)?;

@@ -154,7 +154,7 @@ async fn what_waits_for_an_edit_is_noted_and_an_edit_lets_it_go() {
         waiting.notes[0].contains("Deployment/acme-app"),
         "{waiting:?}"
     );
-    let spec = json!({"upgradePolicy": "OnSpecChange", "limits": {"shortenPerMinute": 61}});
+    let spec = json!({"upgradePolicy": "OnSpecChange", "rateLimits": {"shortenPerMinute": 61}});
     let edited = plan(spec).await;
     assert_eq!(edited.notes, [] as [String; 0]);
     let restarts = edited.changes.restarts.iter();

@@ -23,7 +23,7 @@ const PODS: [&str; 3] = ["acme-worker-a", "acme-worker-b", "acme-worker-c"];
 
 fn autoscaling(min: i32) -> Value {
     json!({
-        "minReplicas": min, "maxReplicas": 6, "jobsPerWorker": 1, "scaleDownAfterSeconds": 120,
+        "minReplicas": min, "maxReplicas": 6, "jobsPerWorker": 1, "stabilizationWindowSeconds": 120,
     })
 }
 

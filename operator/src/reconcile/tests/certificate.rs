@@ -10,7 +10,7 @@ const SECRET: &str = "go-tls";
 #[tokio::test(start_paused = true)]
 async fn a_certificate_is_missed_until_it_exists_and_never_restarts_the_gateway() {
     let gateway =
-        json!({"provider": "Standalone", "host": "go.test", "tls": {"secretName": SECRET}});
+        json!({"provider": "Standalone", "hosts": ["go.test"], "tls": {"secretName": SECRET}});
     let world = World::with_stack(json!({"gateway": gateway})).await;
     let missing = world.condition("acme", "GatewayReady");
     assert_eq!(missing.reason, "SecretNotFound", "{}", missing.message);

@@ -83,9 +83,9 @@ async fn with_every_kind(policy: &str) -> [World; 2] {
     });
     let with_a_route = json!({
         "gateway": {
-            "provider": "GatewayApi",
-            "parentRef": {"name": "public", "namespace": "infra"},
-            "host": "go.test",
+            "provider": "GatewayAPI",
+            "parentRefs": [{"name": "public", "namespace": "infra"}],
+            "hosts": ["go.test"],
             "tls": {"secretName": "go-tls"},
         },
         "deletionPolicy": policy,

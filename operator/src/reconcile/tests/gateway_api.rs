@@ -26,9 +26,9 @@ const INFRA: &str = "infra";
 
 fn spec() -> Value {
     json!({"gateway": {
-        "provider": "GatewayApi",
-        "host": "go.test",
-        "parentRef": {"name": "public", "namespace": INFRA},
+        "provider": "GatewayAPI",
+        "hosts": ["go.test"],
+        "parentRefs": [{"name": "public", "namespace": INFRA}],
     }})
 }
 
@@ -128,7 +128,9 @@ async fn a_stack_becomes_reachable_step_by_step_and_never_writes_in_between() {
     assert_eq!(reason(&world), "PodsReady");
 
     // An edit of the spec is not in effect before the controller has seen it.
-    world.edit_spec("acme", |spec| spec["gateway"]["host"] = "other.test".into());
+    world.edit_spec("acme", |spec| {
+        spec["gateway"]["hosts"] = json!(["other.test"])
+    });
     world.settle().await;
     run_gateway(&world);
     world.settle().await;
@@ -144,18 +146,18 @@ async fn a_stack_waits_for_the_kinds_of_the_gateway_api_and_misses_them_when_the
     assign_address(&world);
     world.settle().await;
     let missing = world.condition("acme", "GatewayReady");
-    assert_eq!(missing.reason, "GatewayApiMissing", "{}", missing.message);
+    assert_eq!(missing.reason, "GatewayAPIMissing", "{}", missing.message);
     assert_eq!(world.condition("acme", "Degraded").status, "True");
     assert_eq!(world.uid::<HttpRoute>("acme"), None);
 
     world.server.add_kind::<HttpRoute>();
     world.server.add_kind::<Gateway>();
     world.pass(Duration::from_secs(120)).await;
-    assert_eq!(reason(&world), "GatewayApiMissing", "one kind is missing");
+    assert_eq!(reason(&world), "GatewayAPIMissing", "one kind is missing");
     world.server.add_kind::<ReferenceGrant>();
     world.pass(Duration::from_secs(120)).await;
     assert!(world.uid::<HttpRoute>("acme").is_some());
-    assert_ne!(reason(&world), "GatewayApiMissing");
+    assert_ne!(reason(&world), "GatewayAPIMissing");
 
     // The objects of a kind go with its definition.
     world
@@ -163,11 +165,11 @@ async fn a_stack_waits_for_the_kinds_of_the_gateway_api_and_misses_them_when_the
         .fail_kind::<HttpRoute>(Some(Fault::Refuse(404)));
     world.server.delete::<HttpRoute>(NAMESPACE, "acme");
     world.settle().await;
-    assert_eq!(reason(&world), "GatewayApiMissing");
+    assert_eq!(reason(&world), "GatewayAPIMissing");
     world.server.fail_kind::<HttpRoute>(None);
     world.pass(Duration::from_secs(360)).await;
     assert!(world.uid::<HttpRoute>("acme").is_some());
-    assert_ne!(reason(&world), "GatewayApiMissing");
+    assert_ne!(reason(&world), "GatewayAPIMissing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,7 +189,7 @@ async fn of_a_gateway_in_a_namespace_that_is_not_watched_only_the_route_tells() 
     assert_eq!(reason(&world), "PodsReady");
     // In its own namespace, the operator knows that there is none.
     world.edit_spec("acme", |spec| {
-        spec["gateway"]["parentRef"] = json!({"name": "public"});
+        spec["gateway"]["parentRefs"] = json!([{"name": "public"}]);
     });
     world.settle().await;
     assert_eq!(reason(&world), "GatewayNotFound");
@@ -314,15 +316,15 @@ async fn another_provider_replaces_the_routes_of_the_one_before() {
     assert_eq!(routes(&world), ["httproutes/acme"]);
     for (provider, expected) in [
         ("IngressNginx", vec!["ingresses/acme", "ingresses/acme-api"]),
-        ("GatewayApi", vec!["httproutes/acme"]),
+        ("GatewayAPI", vec!["httproutes/acme"]),
         ("Standalone", vec![]),
-        ("GatewayApi", vec!["httproutes/acme"]),
+        ("GatewayAPI", vec!["httproutes/acme"]),
     ] {
         world.edit_spec("acme", |spec| {
             spec["gateway"]["provider"] = provider.into();
-            spec["gateway"]["parentRef"] = match provider {
-                "GatewayApi" => json!({"name": "public", "namespace": INFRA}),
-                _ => Value::Null,
+            spec["gateway"]["parentRefs"] = match provider {
+                "GatewayAPI" => json!([{"name": "public", "namespace": INFRA}]),
+                _ => json!([]),
             };
         });
         world.settle().await;

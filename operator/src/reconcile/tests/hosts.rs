@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::networking::v1::Ingress;
+use k8s_openapi::api::{apps::v1::Deployment, networking::v1::Ingress};
 use serde_json::json;
 use shortener_operator_core::api::ShortenerStack;
 
 use crate::testing::{
+    api_server::FakeApiServer,
     shared::stored_stack,
     world::{NAMESPACE, World},
 };
@@ -16,8 +17,8 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Returns the older stack `acme` on `old.test` and its younger tenant `bolt` on `tenant.test`.
 async fn neighbours() -> World {
-    let world = World::with_stack(json!({"gateway": {"host": "old.test"}})).await;
-    let mut tenant = stored_stack(json!({"gateway": {"host": "tenant.test"}}));
+    let world = World::with_stack(json!({"gateway": {"hosts": ["old.test"]}})).await;
+    let mut tenant = stored_stack(json!({"gateway": {"hosts": ["tenant.test"]}}));
     tenant.metadata.name = Some("bolt".to_owned());
     world.server.create(&tenant);
     world.settle().await;
@@ -25,7 +26,7 @@ async fn neighbours() -> World {
 }
 
 fn move_to(world: &World, stack: &str, host: &str) {
-    world.edit_spec(stack, |spec| spec["gateway"]["host"] = host.into());
+    world.edit_spec(stack, |spec| spec["gateway"]["hosts"] = json!([host]));
 }
 
 /// Returns the host of both Ingresses of a stack; `None` if it has none.
@@ -45,7 +46,7 @@ fn check_that_the_tenant_stays(world: &World, when: &str) {
     assert_eq!(hosts, ["old.test", "tenant.test"], "{when}");
     let conflict = world.condition("acme", "GatewayReady");
     assert_eq!(conflict.reason, "HostConflict", "{when}");
-    for part in ["links/bolt", "tenant.test", "gateway.host", "old.test"] {
+    for part in ["links/bolt", "tenant.test", "gateway.hosts", "old.test"] {
         let message = &conflict.message;
         assert!(message.contains(part), "{when}: {message}");
     }
@@ -112,4 +113,29 @@ async fn a_host_that_is_released_or_whose_stack_is_deleted_wakes_the_one_that_wa
         let taken = world.condition("acme", "GatewayReady");
         assert_ne!(taken.reason, "HostConflict", "{}", taken.message);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_does_not_exist_is_named_for_as_long_as_no_ingress_has_an_address() {
+    let world = World::start(FakeApiServer::default());
+    let gateway = json!({"ingressClassName": "absent"});
+    world
+        .server
+        .create(&stored_stack(json!({"gateway": gateway})));
+    world.settle().await;
+    world
+        .server
+        .edit::<Deployment>(NAMESPACE, "acme-gateway", |gateway| {
+            let replicas = gateway["spec"]["replicas"].clone();
+            gateway["status"] = json!({
+                "observedGeneration": gateway["metadata"]["generation"],
+                "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas,
+            });
+        });
+    // Longer than the patience with a controller that reports no address.
+    world.pass(Duration::from_secs(600)).await;
+    let condition = world.condition("acme", "GatewayReady");
+    assert_eq!(condition.reason, "IngressClassNotFound");
+    let command = r#"kubectl patch sst acme -n links --type merge -p '{"spec":{"gateway":{"provider":"Standalone"}}}'"#;
+    assert!(condition.message.contains(command), "{}", condition.message);
 }

@@ -24,13 +24,19 @@ fn variable(secret: &str, optional: bool) -> Value {
     json!({"name": "PROXY", "valueFrom": {"secretKeyRef": key}})
 }
 
+/// Returns the settings of an app that reads Secret `theirs` by a variable.
+fn app(optional: bool) -> Value {
+    let containers = json!([{"name": "app", "env": [variable("theirs", optional)]}]);
+    json!({"podTemplate": {"spec": {"containers": containers}}})
+}
+
 /// Returns a stack whose app reads Secret `theirs` by a variable, and whose database reads Secret `sidecar` in a container
 /// of the user.
 fn spec() -> Value {
     let sidecar =
         json!({"name": "mine", "image": "mine:1", "envFrom": [{"secretRef": {"name": "sidecar"}}]});
     json!({
-        "app": {"env": [variable("theirs", false)]},
+        "app": app(false),
         "database": {"managed": {"podTemplate": {"spec": {"containers": [sidecar]}}}},
     })
 }
@@ -142,7 +148,7 @@ async fn a_new_stack_with_a_missing_secret_is_whole_and_its_pods_follow_the_secr
 
 #[tokio::test(start_paused = true)]
 async fn an_optional_secret_restarts_the_pods_when_it_appears_and_when_it_is_deleted() {
-    let world = World::with_stack(json!({"app": {"env": [variable("theirs", true)]}})).await;
+    let world = World::with_stack(json!({"app": app(true)})).await;
     let absent = world.checksum::<Deployment>("acme-app");
     create(&world, "theirs");
     world.settle().await;
@@ -160,18 +166,19 @@ async fn a_secret_that_cannot_be_read_holds_the_pods_that_read_it_until_it_can()
         .server
         .fail_reads_of("theirs", Some(Fault::Refuse(500)));
     world.edit_spec("acme", |spec| {
-        spec["app"] =
-            json!({"env": [variable("theirs", false)], "image": "app:edited", "replicas": 5});
+        spec["app"] = app(false);
+        spec["app"]["image"] = "app:edited".into();
+        spec["app"]["replicas"] = 5.into();
         spec["gateway"] = json!({"replicas": 3});
     });
     world.settle().await;
-    let app = |world: &World| {
+    let live = |world: &World| {
         let app = world.server.get::<Deployment>(NAMESPACE, "acme-app");
         let spec = app.unwrap().spec.unwrap();
         let pod = spec.template.spec.unwrap();
         (pod.containers[0].image.clone().unwrap(), spec.replicas)
     };
-    let (image, replicas) = app(&world);
+    let (image, replicas) = live(&world);
     assert_ne!(image, "app:edited");
     assert_eq!(replicas, Some(5));
     let gateway = world.server.get::<Deployment>(NAMESPACE, "acme-gateway");
@@ -180,7 +187,7 @@ async fn a_secret_that_cannot_be_read_holds_the_pods_that_read_it_until_it_can()
     assert_eq!(named.reason, "ReadFailed", "{}", named.message);
     world.server.fail_reads_of("theirs", None);
     world.pass(Duration::from_secs(15)).await;
-    assert_eq!(app(&world), ("app:edited".to_owned(), Some(5)));
+    assert_eq!(live(&world), ("app:edited".to_owned(), Some(5)));
     assert_eq!(world.condition("acme", "Degraded").status, "False");
 }
 

@@ -50,7 +50,7 @@ async fn running(spec: Value) -> World {
 
 /// Starts a stack whose gateway is tried.
 async fn probed(end_to_end: Value) -> World {
-    let gateway = json!({"provider": "Standalone", "endToEnd": end_to_end});
+    let gateway = json!({"provider": "Standalone", "endToEndProbe": end_to_end});
     running(json!({"gateway": gateway})).await
 }
 
@@ -245,7 +245,7 @@ async fn a_key_that_cannot_be_read_holds_up_the_passage_alone() {
         let named = world.condition("acme", "EndToEnd");
         let found = (named.status.as_str(), named.reason.as_str());
         assert_eq!(found, ("False", reason), "{}", named.message);
-        let sentence = "gateway.endToEnd.keySecretRef: cannot read Secret probe: ";
+        let sentence = "gateway.endToEndProbe.keySecretRef: cannot read Secret probe: ";
         assert!(named.message.starts_with(sentence), "{}", named.message);
         // Everything else goes on, and nothing is tried without the key.
         let app = world.server.get::<Deployment>(NAMESPACE, "acme-app");

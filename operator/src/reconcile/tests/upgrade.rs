@@ -87,7 +87,7 @@ fn pending(world: &World) -> Vec<(String, Vec<String>)> {
 
 fn edit(world: &World) {
     world.edit_spec("acme", |spec| {
-        spec["limits"] = json!({"shortenPerMinute": 61})
+        spec["rateLimits"] = json!({"shortenPerMinute": 61})
     });
 }
 

@@ -62,7 +62,7 @@ async fn a_secret_that_only_pods_use_wakes_the_stack_when_it_appears_changes_and
     let by_key = json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "env", "key": "k"}}}]);
     let world = World::with_stack(json!({
         "imagePullSecrets": [{"name": "pull"}],
-        "app": {"env": by_key},
+        "app": {"podTemplate": {"spec": {"containers": [{"name": "app", "env": by_key}]}}},
         "database": {"managed": {"podTemplate": {"spec": {
             "imagePullSecrets": [{"name": "pod-pull"}],
             "containers": [{"name": "mine", "image": "mine:1", "envFrom": [{"secretRef": {"name": "group"}}]}],

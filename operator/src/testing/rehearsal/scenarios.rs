@@ -135,8 +135,8 @@ pub fn gateways() -> Vec<Scenario> {
         ),
         Scenario {
             optional_kinds: true,
-            ..scenario("GatewayApi", json!({}), |world| {
-                let gateway = json!({"provider": "GatewayApi", "parentRef": {"name": "public"}});
+            ..scenario("GatewayAPI", json!({}), |world| {
+                let gateway = json!({"provider": "GatewayAPI", "parentRefs": [{"name": "public"}]});
                 set(world, "gateway", gateway);
             })
         },

@@ -11,9 +11,10 @@ use crate::{
 /// The destinations that links may have.
 #[derive(Clone, Debug, Args)]
 pub struct DestinationArgs {
-    /// Host of the gateway, to which no link leads. No link leads to the public URL either.
-    #[arg(long, env)]
-    pub gateway_host: Option<String>,
+    /// Hosts of the gateway, separated by commas. No link leads to them, nor to the public URL, and a request may choose
+    /// one of them for its short URL.
+    #[arg(long, env, value_delimiter = ',')]
+    pub gateway_hosts: Vec<String>,
     /// Hosts to which links may lead, separated by commas: `example.com`, or `*.example.com` for all names below it. Without
     /// any, links lead everywhere.
     #[arg(long, env, value_delimiter = ',')]
@@ -30,7 +31,10 @@ impl DestinationArgs {
     /// Returns the rules of a service at this URL.
     #[must_use]
     pub fn destinations(&self, public_url: &Url) -> Destinations {
-        let gateway = self.gateway_host.as_deref().map(OwnAddress::of_host);
+        let gateway = self
+            .gateway_hosts
+            .iter()
+            .map(|host| OwnAddress::of_host(host));
         Destinations {
             own: [OwnAddress::from(public_url)]
                 .into_iter()

@@ -235,7 +235,7 @@ async fn new_links_lead_only_where_the_rules_of_the_stack_allow() {
     shorten(open.public, earlier).await;
     let app = App::start_with(&database, |config| {
         let rules = &mut config.destinations;
-        rules.gateway_host = Some("links.example.com".to_owned());
+        rules.gateway_hosts = vec!["links.example.com".to_owned()];
         rules.links_deny_hosts = vec!["*.bad.example".parse().unwrap()];
         rules.links_deny_private_addresses = true;
     })

@@ -16,7 +16,10 @@ async fn a_purge_removes_what_has_expired_and_exits() {
     ] {
         connection.execute(rows).await.unwrap();
     }
-    let environment = [("DATABASE_URL", url.as_str()), ("PURGE_KEEP_DAYS", "7")];
+    let environment = [
+        ("DATABASE_URL", url.as_str()),
+        ("PURGE_RETENTION_DAYS", "7"),
+    ];
     let mut process = start(&["purge"], &environment);
     assert_eq!(process.event("purged").await["rows"], 1);
     assert!(process.exit().await.success());

@@ -7,5 +7,5 @@ use clap::Args;
 pub struct PurgeArgs {
     /// Number of days for which finished jobs stay in the ledger.
     #[arg(long, env, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3650))]
-    pub purge_keep_days: u32,
+    pub purge_retention_days: u32,
 }

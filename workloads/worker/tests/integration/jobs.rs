@@ -134,7 +134,7 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
     let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let mut config = config(&database, &broker.url());
-    config.purge.purge_keep_days = 30;
+    config.purge.purge_retention_days = 30;
     let _worker = Running::start(config, Registry::default()).await;
     for rows in [
         // More than two batches.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::SecretRef;
 
-/// Keys of clients. The app checks them, so they hold behind every gateway. A changed Secret takes effect without a
-/// restart.
+/// Keys of clients. If unset, no request needs a key, and management is refused. The app checks the keys, so they hold
+/// behind every gateway. A changed Secret takes effect without a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[x_kube(validation = Rule::new("!has(self.protect) || size(self.protect) > 0").message(
@@ -22,20 +22,20 @@ pub struct GatewayAuth {
     /// of shorten, jobs, docs, metrics and admin. Without that entry, the client has all of them. Until the Secret
     /// exists, every request that needs a key is refused.
     pub secret_ref: SecretRef,
-    /// Groups of requests that need a key; all of them if absent. Management always needs one. Redirects never do.
+    /// Groups of requests that need a key; all of them by default. Management always needs one. Redirects never do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub protect: Option<BTreeSet<Protected>>,
-    /// Rate limits of each client with a key. It does not count against those of its address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limits: Option<KeyLimits>,
+    pub rate_limits: Option<KeyRateLimits>,
 }
 
 /// Groups of requests that can need a key.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(transform = crate::api::schema::with_values)]
 #[serde(rename_all = "lowercase")]
 pub enum Protected {
     /// Creating links.
@@ -63,10 +63,11 @@ impl Protected {
     }
 }
 
-/// Rate limits of one client with a key. The default of each is the one in `spec.limits`; 0 switches a limit off.
+/// Rate limits of each client with a key. Its requests do not count against its address. Each limit defaults to the one
+/// in `spec.rateLimits`. 0 disables a limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct KeyLimits {
+pub struct KeyRateLimits {
     /// Links that one client may create per minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1_000_000))]

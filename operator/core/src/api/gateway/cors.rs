@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-/// Scripts of other origins that may create links, send jobs and use documents from a browser (CORS). They need a key
-/// where others do. Management and metrics are never open to them.
+/// Origins whose scripts may create links, send jobs and use documents from a browser (CORS). If unset, browsers allow
+/// none. Scripts need a key where other clients do. Management and metrics are never open to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]

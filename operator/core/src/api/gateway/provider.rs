@@ -3,20 +3,23 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Implementations of the gateway.
+/// Implementation of the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = crate::api::schema::with_values)]
 pub enum GatewayProvider {
     /// Ingress objects for an ingress-nginx controller that the cluster runs.
     #[default]
     IngressNginx,
-    /// An nginx of the stack's own. It depends on nothing else in the cluster.
+    /// A dedicated nginx. It depends on nothing else in the cluster.
     Standalone,
-    /// An HTTPRoute on a Gateway of the Gateway API, in front of an nginx of the stack's own.
+    /// An HTTPRoute on a Gateway of the Gateway API, in front of a dedicated nginx.
+    #[serde(rename = "GatewayAPI")]
     GatewayApi,
 }
 
-/// Types of the gateway's Service.
+/// Type of the Service of the gateway (`Standalone` only).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = crate::api::schema::with_values)]
 pub enum GatewayServiceType {
     /// An address that is reachable inside the cluster only.
     #[default]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::names;
 
-/// TLS of the public entry point. A renewed certificate takes effect without a restart.
+/// TLS of the hosts. If unset, the stack serves HTTP only. A renewed certificate takes effect without a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
     crates(kube_core = "::kube_core"),
@@ -15,21 +15,20 @@ use crate::api::names;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayTls {
-    /// Secret of type `kubernetes.io/tls`, in the stack's namespace, with the certificate of `gateway.host`. With
-    /// `GatewayApi`, the listener of the Gateway names it too.
+    /// Secret of type `kubernetes.io/tls`, in the stack's namespace, with the certificate of `gateway.hosts`. With
+    /// `GatewayAPI`, the listener of the Gateway names it too.
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub secret_name: String,
     /// Answers requests by HTTP with a redirect to HTTPS (308) when true, except `/gateway-health`. When false, both
     /// are served.
     #[serde(default = "default_redirect")]
     pub redirect: bool,
-    /// Header `Strict-Transport-Security` (RFC 6797), which makes browsers use HTTPS only (`Standalone` and `GatewayApi`
-    /// only). Absent: no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hsts: Option<Hsts>,
 }
 
-/// The header `Strict-Transport-Security`.
+/// Header `Strict-Transport-Security` (RFC 6797), which makes browsers use HTTPS only (`Standalone` and `GatewayAPI`
+/// only). If unset, responses have no such header.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
     crates(kube_core = "::kube_core"),

@@ -11,21 +11,28 @@ use crate::{
 pub struct GatewayFacts {
     /// Cluster address of the app's Service.
     pub upstream: Option<String>,
-    /// Another stack that holds the host of the spec on the same IngressClass or Gateway.
+    /// Another stack that serves a host of the spec on the same IngressClass or Gateway.
     pub host_conflict: Option<HostConflict>,
     /// Name of the Secret with the certificate, if the spec refers to one that does not exist.
     pub missing_certificate: Option<String>,
+    /// True when the IngressClass of the spec does not exist and no Ingress of the stack has an address.
+    pub missing_class: bool,
     /// The key for the passage through the gateway, if the spec refers to one, or the failure to read it.
     pub probe_key: Option<Result<Referenced, StepFailure>>,
-    /// The Gateway that the spec names.
-    pub parent: LiveGateway,
+    /// The Gateways that the spec names, in its order.
+    pub parents: Vec<LiveGateway>,
 }
 
-/// Returns namespace and name of the Gateway that a stack is attached to; `None` with another gateway provider.
-pub fn parent(stack: &ShortenerStack) -> Option<(&str, &str)> {
+/// Returns namespace and name of each Gateway that a stack is attached to; none with another gateway provider.
+pub fn parents(stack: &ShortenerStack) -> impl Iterator<Item = (&str, &str)> {
     let gateway = &stack.spec.gateway;
-    let parent = gateway.parent_ref.as_ref()?;
-    let own = stack.metadata.namespace.as_deref();
-    let namespace = parent.namespace.as_deref().or(own)?;
-    (gateway.provider == GatewayProvider::GatewayApi).then_some((namespace, parent.name.as_str()))
+    let is_used = gateway.provider == GatewayProvider::GatewayApi;
+    let own = stack.metadata.namespace.as_deref().unwrap_or_default();
+    let named = gateway.parent_refs.iter().filter(move |_| is_used);
+    named.map(move |named| {
+        (
+            named.namespace.as_deref().unwrap_or(own),
+            named.name.as_str(),
+        )
+    })
 }

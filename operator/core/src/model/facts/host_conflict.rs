@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 use kube_core::{Resource, ResourceExt};
 
-use super::gateway::parent;
+use super::gateway::parents;
 use crate::{
     api::{GatewayProvider, ShortenerStack},
     model::{gateway_api::HttpRoute, metadata::is_plan_only, stack::HostConflict},
@@ -22,7 +22,7 @@ use crate::{
 /// Reason of the condition of a gateway whose host another stack holds.
 pub const HOST_CONFLICT: &str = "HostConflict";
 
-/// The claim of a stack on a host.
+/// The claim of a stack on its hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostClaim {
     /// Uid of the stack.
@@ -46,25 +46,32 @@ impl HostClaim {
     /// Returns the claim that a live Ingress of a stack records.
     pub fn of_ingress(ingress: &Ingress) -> Option<Self> {
         let spec = ingress.spec.as_ref()?;
-        let rule = spec.rules.iter().flatten().next()?;
         let place = Place {
-            entry: Entry::Class(spec.ingress_class_name.clone()?),
-            host: rule.host.clone().unwrap_or_default(),
+            entries: vec![Entry::Class(spec.ingress_class_name.clone()?)],
+            hosts: spec
+                .rules
+                .iter()
+                .flatten()
+                .filter_map(|rule| rule.host.clone())
+                .collect(),
         };
         Self::recorded(&ingress.metadata, place)
     }
 
     /// Returns the claim that a live HTTPRoute of a stack records.
     pub fn of_route(route: &HttpRoute) -> Option<Self> {
-        let parent = route.spec.parent_refs.first()?;
-        let namespace = parent.namespace.clone().or_else(|| route.namespace())?;
+        let own = route.namespace()?;
+        let parents = route.spec.parent_refs.iter();
         let place = Place {
-            entry: Entry::Gateway {
-                namespace,
-                name: parent.name.clone(),
-                section: parent.section_name.clone(),
-            },
-            host: route.spec.hostnames.first().cloned().unwrap_or_default(),
+            entries: parents
+                .map(|parent| Entry::Gateway {
+                    namespace: parent.namespace.clone().unwrap_or_else(|| own.clone()),
+                    name: parent.name.clone(),
+                    section: parent.section_name.clone(),
+                    port: parent.port,
+                })
+                .collect(),
+            hosts: route.spec.hostnames.clone(),
         };
         Self::recorded(&route.metadata, place)
     }
@@ -91,8 +98,8 @@ impl HostClaim {
     }
 }
 
-/// Decides if a stack may serve the host of its spec. Returns the stack that holds it, if another one does. `claims` are
-/// those of every stack, this one's included.
+/// Decides whether a stack may serve the hosts of its spec. Returns the stack that serves one of them, if another one does.
+/// Then the hosts of this stack stay as they are. `claims` are those of every stack, this one's included.
 pub fn host_conflict(
     stack: &ShortenerStack,
     others: &[impl Borrow<ShortenerStack>],
@@ -120,13 +127,14 @@ pub fn host_conflict(
             .min_by_key(|other| precedence(other))
             .and_then(HostClaim::of);
     }
-    let is_own =
-        |claim: &&HostClaim| claim.owner == wanted.owner && claim.place.entry == wanted.place.entry;
+    let is_own = |claim: &&HostClaim| {
+        claim.owner == wanted.owner && claim.place.entries == wanted.place.entries
+    };
     let kept = claims.iter().find(is_own);
     holder.map(|holder| HostConflict {
+        hosts: wanted.place.shared(&holder.place),
         holder: holder.stack,
-        kept: kept.map(|claim| claim.place.host.clone()),
-        host: wanted.place.host.clone(),
+        kept: kept.map(|claim| claim.place.hosts.clone()),
     })
 }
 
@@ -154,8 +162,9 @@ fn title(namespace: Option<String>, name: &str) -> String {
 /// The place at which others route requests to a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    entry: Entry,
-    host: String,
+    entries: Vec<Entry>,
+    /// Empty for every host.
+    hosts: Vec<String>,
 }
 
 /// The part of the cluster that routes requests to stacks.
@@ -168,6 +177,7 @@ enum Entry {
         name: String,
         /// One of its listeners; `None` for every one.
         section: Option<String>,
+        port: Option<i32>,
     },
 }
 
@@ -175,27 +185,37 @@ impl Place {
     /// Returns the place of a stack; `None` if it has an entry of its own.
     fn of(stack: &ShortenerStack) -> Option<Self> {
         let gateway = &stack.spec.gateway;
-        let entry = match gateway.provider {
-            GatewayProvider::IngressNginx => Entry::Class(gateway.ingress_class_name.clone()),
-            GatewayProvider::GatewayApi => {
-                let (namespace, name) = parent(stack)?;
-                Entry::Gateway {
+        let entries = match gateway.provider {
+            GatewayProvider::IngressNginx => vec![Entry::Class(gateway.ingress_class_name.clone())],
+            GatewayProvider::GatewayApi => parents(stack)
+                .zip(&gateway.parent_refs)
+                .map(|((namespace, name), parent)| Entry::Gateway {
                     namespace: namespace.to_owned(),
                     name: name.to_owned(),
-                    section: gateway.parent_ref.as_ref()?.section_name.clone(),
-                }
-            }
+                    section: parent.section_name.clone(),
+                    port: parent.port,
+                })
+                .collect(),
             GatewayProvider::Standalone => return None,
         };
         Some(Self {
-            entry,
-            host: gateway.host.clone(),
+            entries,
+            hosts: gateway.hosts.clone(),
         })
     }
 
     /// Returns true when a request can be for either of two places.
     fn meets(&self, other: &Self) -> bool {
-        self.host == other.host && self.entry.meets(&other.entry)
+        let is_shared = |host| other.hosts.contains(host);
+        let share_every_host = self.hosts.is_empty() && other.hosts.is_empty();
+        let meet = |entry: &Entry| other.entries.iter().any(|one| entry.meets(one));
+        (share_every_host || self.hosts.iter().any(is_shared)) && self.entries.iter().any(meet)
+    }
+
+    /// Returns the hosts of both places.
+    fn shared(&self, other: &Self) -> Vec<String> {
+        let shared = self.hosts.iter().filter(|host| other.hosts.contains(host));
+        shared.cloned().collect()
     }
 }
 
@@ -208,17 +228,19 @@ impl Entry {
                     namespace,
                     name,
                     section,
+                    port,
                 },
                 Self::Gateway {
                     namespace: other_namespace,
                     name: other_name,
                     section: other_section,
+                    port: other_port,
                 },
             ) => {
-                let overlap = section.is_none() || other_section.is_none();
                 namespace == other_namespace
                     && name == other_name
-                    && (overlap || section == other_section)
+                    && (section.is_none() || other_section.is_none() || section == other_section)
+                    && (port.is_none() || other_port.is_none() || port == other_port)
             }
             (one, two) => one == two,
         }
@@ -245,7 +267,7 @@ mod tests {
     }
 
     fn stack(name: &str, created: &str, host: &str) -> ShortenerStack {
-        with(name, created, json!({"host": host}))
+        with(name, created, json!({"hosts": [host]}))
     }
 
     /// Marks a stack as one that waits for its host.
@@ -278,8 +300,8 @@ mod tests {
         claims: &[HostClaim],
     ) -> Option<(String, Option<String>)> {
         let conflict = host_conflict(stack, others, claims)?;
-        assert_eq!(conflict.host, stack.spec.gateway.host);
-        Some((conflict.holder, conflict.kept))
+        assert_eq!(conflict.hosts, stack.spec.gateway.hosts);
+        Some((conflict.holder, conflict.kept.map(|hosts| hosts.join(","))))
     }
 
     fn held_by(holder: &str, kept: Option<&str>) -> Option<(String, Option<String>)> {
@@ -360,9 +382,30 @@ mod tests {
     }
 
     #[test]
+    fn one_host_that_another_stack_serves_keeps_all_hosts_of_a_stack_as_they_are() {
+        let tenant = stack("tenant", "2026-01-01T00:00:00Z", "x");
+        let hosts = json!({"hosts": ["own", "new", "x"]});
+        let edited = with("edited", "2026-01-02T00:00:00Z", hosts);
+        let claims = [ingress("tenant", "x"), ingress("edited", "own")];
+        let all = [tenant, edited.clone()];
+        let conflict = host_conflict(&edited, &all, &claims).unwrap();
+        assert_eq!(conflict.hosts, ["x"]);
+        assert_eq!(conflict.kept.unwrap(), ["own"]);
+        assert_eq!(host_conflict(&all[0], &all, &claims), None);
+        let free = with(
+            "edited",
+            "2026-01-02T00:00:00Z",
+            json!({"hosts": ["new", "own"]}),
+        );
+        assert_eq!(host_conflict(&free, &all, &claims), None);
+        let every = with("every", "2026-01-03T00:00:00Z", json!({}));
+        assert_eq!(host_conflict(&every, &all, &claims), None);
+    }
+
+    #[test]
     fn stacks_on_one_gateway_share_its_hosts_and_may_have_listeners_of_their_own() {
         let on = |name: &str, created: &str, parent: Value| {
-            let gateway = json!({"provider": "GatewayApi", "host": "x", "parentRef": parent});
+            let gateway = json!({"provider": "GatewayAPI", "hosts": ["x"], "parentRefs": [parent]});
             with(name, created, gateway)
         };
         let route_of_b = |parent: &Value| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{LimitsSpec, Protected};
+use crate::api::{Protected, RateLimits};
 
 /// The keys of clients, with every default resolved.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,5 +14,5 @@ pub struct Auth {
     /// Groups of requests that need a key.
     pub protect: BTreeSet<Protected>,
     /// Rate limits of each client with a key.
-    pub limits: LimitsSpec,
+    pub limits: RateLimits,
 }

@@ -16,8 +16,17 @@ pub struct Gateway {
     /// Peers that may connect; empty allows every peer.
     pub allow_from: Vec<NetworkPolicyPeer>,
     pub service_annotations: BTreeMap<String, String>,
+    /// Hosts of the routes, the canonical one first: those of the spec or, in a conflict about one of them, those that are
+    /// kept. Empty for every host.
+    pub hosts: Vec<String>,
+    /// TLS of the hosts, which the stack's own nginx, the controller or the Gateway terminates.
+    pub tls: Option<GatewayTls>,
+    /// Another stack that serves a host of the spec on the same IngressClass or Gateway.
+    pub conflict: Option<HostConflict>,
     /// Name of the Secret with the certificate, if it does not exist.
     pub missing_certificate: Option<String>,
+    /// True when the IngressClass does not exist, so that no controller can serve the Ingresses.
+    pub missing_class: bool,
     /// The passage that the operator tries, if the spec asks for one.
     pub end_to_end: Option<EndToEnd>,
     pub routing: Routing,
@@ -28,61 +37,48 @@ pub struct Gateway {
 pub enum Routing {
     /// An ingress-nginx controller, configured by Ingress objects.
     IngressNginx {
-        /// Host of the rules: that of the spec or, in a conflict about that, the one that is kept. Empty for every host.
-        host: String,
         /// IngressClass.
         class: String,
-        tls: Option<GatewayTls>,
         /// Annotations of the Ingresses, beside those of the operator.
         annotations: BTreeMap<String, String>,
-        /// Another stack that holds the host of the spec on the class.
-        conflict: Option<HostConflict>,
     },
     /// The stack's own nginx.
     Standalone {
-        /// Host that nginx serves; empty for every host.
-        host: String,
         service_type: GatewayServiceType,
-        tls: Option<GatewayTls>,
         /// Cluster IP of the app's Service; `None` until that exists, and no nginx is created before.
         upstream: Option<String>,
     },
-    /// The stack's own nginx behind a Gateway of the Gateway API.
+    /// The stack's own nginx behind Gateways of the Gateway API.
     GatewayApi {
-        /// Host of the route, as with `IngressNginx`.
-        host: String,
-        parent: Parent,
-        /// TLS of the host, which the Gateway terminates.
-        tls: Option<GatewayTls>,
+        parents: Vec<Parent>,
+        /// Annotations of the HTTPRoute.
         annotations: BTreeMap<String, String>,
-        /// Another stack that holds the host of the spec on the Gateway.
-        conflict: Option<HostConflict>,
         /// Cluster IP of the app's Service, as with `Standalone`.
         upstream: Option<String>,
     },
 }
 
-impl Routing {
+impl Gateway {
+    /// Returns the canonical host; empty for every host.
+    pub fn host(&self) -> &str {
+        self.hosts.first().map_or("", String::as_str)
+    }
+
     /// Returns TLS that the stack's own nginx terminates.
     pub fn own_tls(&self) -> Option<&GatewayTls> {
-        match self {
-            Self::Standalone { tls, .. } => tls.as_ref(),
-            Self::IngressNginx { .. } | Self::GatewayApi { .. } => None,
-        }
+        let is_own = matches!(self.routing, Routing::Standalone { .. });
+        self.tls.as_ref().filter(|_| is_own)
     }
 
-    /// Returns true when another stack holds the host, and there is none that is kept meanwhile. Then nothing is routed to
+    /// Returns true when another stack serves a host of this one, which has no hosts to keep. Then nothing is routed to
     /// the stack.
     pub fn is_shut_out(&self) -> bool {
-        match self {
-            Self::IngressNginx { conflict, .. } | Self::GatewayApi { conflict, .. } => {
-                let conflict = conflict.as_ref();
-                conflict.is_some_and(|conflict| conflict.kept.is_none())
-            }
-            Self::Standalone { .. } => false,
-        }
+        let conflict = self.conflict.as_ref();
+        conflict.is_some_and(|conflict| conflict.kept.is_none())
     }
+}
 
+impl Routing {
     /// Returns the address of the app, if the stack's own nginx routes requests and it is known.
     pub fn upstream(&self) -> Option<&str> {
         match self {

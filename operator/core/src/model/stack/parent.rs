@@ -11,6 +11,8 @@ pub struct Parent {
     pub name: String,
     /// Name of the listener; `None` for every one that admits the route.
     pub section: Option<String>,
+    /// Port of the listener; `None` for every one.
+    pub port: Option<i32>,
     pub live: LiveGateway,
 }
 

@@ -6,5 +6,5 @@ pub struct Purge {
     /// Times in the form of a CronJob, in UTC; `None` for never.
     pub schedule: Option<String>,
     /// Number of days for which finished jobs stay.
-    pub keep_days: i32,
+    pub retention_days: i32,
 }

@@ -63,7 +63,7 @@ pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
 /// Returns the NetworkPolicy `<stack>-gateway`: requests from the allowed peers and from the operator.
 pub fn gateway(stack: &ValidatedStack) -> NetworkPolicy {
     let requests = allowed_peers_and(stack, stack.operator.clone());
-    let tls = stack.gateway.routing.own_tls();
+    let tls = stack.gateway.own_tls();
     let tls = tls.map(|_| allow(requests.clone(), gateway::TLS_PORT));
     let mut rules = vec![allow(requests, gateway::PORT)];
     rules.extend(tls);

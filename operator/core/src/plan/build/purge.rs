@@ -1,7 +1,8 @@
 //! The CronJob that removes expired data, with the app's image: `app purge`.
 //!
-//! Its pods are a component of their own, which no Service selects, so that no request reaches them. They have none of
-//! the changes of the app's pod template: a container that is added there may never end.
+//! Its pods are a component of their own, which no Service selects, so that no request reaches them. They run where the
+//! app's pods run, and as the same user: these changes of the app's `podTemplate` hold for them as well. Its containers do
+//! not, because an additional one may never end.
 
 use k8s_openapi::{
     api::{
@@ -28,6 +29,19 @@ use crate::{
 const WITHOUT_SIDECAR: [(&str, &str); 2] = [
     ("sidecar.istio.io/inject", "false"),
     ("linkerd.io/inject", "disabled"),
+];
+/// Fields of a pod that follow the app's `podTemplate`.
+const PLACEMENT: [&str; 10] = [
+    "affinity",
+    "dnsConfig",
+    "dnsPolicy",
+    "hostAliases",
+    "nodeSelector",
+    "priorityClassName",
+    "runtimeClassName",
+    "schedulerName",
+    "securityContext",
+    "tolerations",
 ];
 /// Number of seconds for which a time that was missed is made up for, and for which a removal may take.
 const HOUR: i64 = 3600;
@@ -69,13 +83,15 @@ pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
 }
 
 fn template(stack: &ValidatedStack) -> PodTemplateSpec {
-    let mut template = pod::template(
+    let template = pod::template(
         stack,
         Component::Purge,
-        &stack.app.pod,
         String::new(),
         certificates::mounted(stack, Component::Purge, pod_spec(stack)),
     );
+    let of_app = stack.pod_templates.get(&Component::App);
+    let placed = of_app.and_then(|changes| changes.only(&PLACEMENT).onto(&template).ok());
+    let mut template = placed.unwrap_or(template);
     if let Some(metadata) = &mut template.metadata {
         let without = WITHOUT_SIDECAR.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let labels = metadata.labels.get_or_insert_default();
@@ -102,8 +118,11 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = clients::env(stack, Component::Purge);
-    let keep_days = stack.purge.keep_days.to_string();
-    env.extend([pod::name_env(), pod::env("PURGE_KEEP_DAYS", keep_days)]);
+    let retention_days = stack.purge.retention_days.to_string();
+    env.extend([
+        pod::name_env(),
+        pod::env("PURGE_RETENTION_DAYS", retention_days),
+    ]);
     env.extend(otel::env(stack, Component::Purge));
     env
 }
@@ -121,9 +140,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::{
-        golden,
-        stack::{every_profile, minimal_stack},
+    use crate::{
+        model::pod_patch::PodPatch,
+        testing::{
+            golden,
+            stack::{every_profile, minimal_stack},
+        },
     };
 
     #[test]
@@ -150,6 +172,34 @@ mod tests {
     fn a_stopped_stack_starts_no_removal() {
         let spec = cron_job(&minimal_stack().stopped()).unwrap().spec.unwrap();
         assert_eq!(spec.suspend, Some(true));
+    }
+
+    #[test]
+    fn its_pods_run_where_the_pods_of_the_app_run_and_have_none_of_their_containers() {
+        let changes = json!({
+            "metadata": {"labels": {"team": "links"}},
+            "spec": {
+                "nodeSelector": {"disk": "ssd"},
+                "securityContext": {"runAsUser": null},
+                "containers": [{"name": "proxy", "image": "proxy:1"}],
+            },
+        });
+        let mut stack = minimal_stack();
+        let changes = PodPatch::read(changes.as_object().unwrap()).unwrap();
+        stack.pod_templates.insert(Component::App, changes);
+        let template = template(&stack);
+        let pod = template.spec.unwrap();
+        assert_eq!(pod.node_selector.unwrap()["disk"], "ssd");
+        assert_eq!(pod.security_context.unwrap().run_as_user, None);
+        assert_eq!(pod.containers.len(), 1);
+        assert!(
+            !template
+                .metadata
+                .unwrap()
+                .labels
+                .unwrap()
+                .contains_key("team")
+        );
     }
 
     #[test]

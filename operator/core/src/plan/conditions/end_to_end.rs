@@ -19,7 +19,7 @@ pub const TASK: &str = "end-to-end";
 pub fn journey(stack: &ValidatedStack) -> Option<Journey> {
     let settings = stack.gateway.end_to_end.as_ref()?;
     // At the host of another stack, the link would be made there.
-    let is_away = stack.stopped || stack.gateway.routing.is_shut_out();
+    let is_away = stack.stopped || stack.gateway.is_shut_out();
     if is_away || without_key(settings).is_some() {
         return None;
     }
@@ -27,7 +27,7 @@ pub fn journey(stack: &ValidatedStack) -> Option<Journey> {
     let address = settings.probe_url.clone().or(own);
     Some(Journey {
         address: address.unwrap_or_else(|| stack.public_url.clone()),
-        host: host(&stack.gateway.routing).to_owned(),
+        host: stack.gateway.host().to_owned(),
         key: known_key(settings),
         destination: destination(stack),
         jobs: has_workers(stack),
@@ -38,7 +38,7 @@ pub fn journey(stack: &ValidatedStack) -> Option<Journey> {
 /// Returns the address of the gateway's Service if it routes requests and does not send clients to HTTPS, whose
 /// certificate names the public host.
 fn own_address(stack: &ValidatedStack) -> Option<String> {
-    let tls = stack.gateway.routing.own_tls();
+    let tls = stack.gateway.own_tls();
     let redirects = tls.is_some_and(|tls| tls.redirect);
     match stack.gateway.routing {
         Routing::Standalone { .. } | Routing::GatewayApi { .. } if !redirects => {
@@ -53,14 +53,6 @@ fn own_address(stack: &ValidatedStack) -> Option<String> {
         Routing::IngressNginx { .. } | Routing::Standalone { .. } | Routing::GatewayApi { .. } => {
             None
         }
-    }
-}
-
-fn host(routing: &Routing) -> &str {
-    match routing {
-        Routing::IngressNginx { host, .. }
-        | Routing::Standalone { host, .. }
-        | Routing::GatewayApi { host, .. } => host,
     }
 }
 
@@ -95,7 +87,7 @@ fn without_key(settings: &EndToEnd) -> Option<Verdict> {
         Ok(ProbeKey { secret, entry, .. }) => Some(Verdict::no(
             "KeyMissing",
             format!(
-                "gateway.endToEnd.keySecretRef: Secret {secret} does not exist, or has no key {entry}: create it"
+                "gateway.endToEndProbe.keySecretRef: Secret {secret} does not exist, or has no key {entry}: create it"
             ),
         )),
         Err(failure) => Some(Verdict::no(failure.reason, failure.message.clone())),
@@ -144,12 +136,12 @@ fn failed(step: Step, fault: Fault, trace: &str) -> Verdict {
         return Verdict::no(
             "KeyRefused",
             format!(
-                "{what} was refused for want of a key: name in gateway.endToEnd.keySecretRef a key for shorten and jobs, or, if only the job was refused, add {TASK} to queue.publicTasks (trace {trace})"
+                "{what} was refused for want of a key: name in gateway.endToEndProbe.keySecretRef a key for shorten and jobs, or, if only the job was refused, add {TASK} to queue.publicTasks (trace {trace})"
             ),
         );
     }
     let why = match fault {
-        Fault::NoAnswer => "got no answer in time: check that the operator can resolve and reach the address in gateway.endToEnd.probeUrl, or the gateway itself".to_owned(),
+        Fault::NoAnswer => "got no answer in time: check that the operator can resolve and reach the address in gateway.endToEndProbe.probeUrl, or the gateway itself".to_owned(),
         Fault::Status(status) => format!("was answered with the status {status}: follow the trace in the log of the app"),
         Fault::Content => "was answered with something else than this service would: check that the address leads to this stack".to_owned(),
         Fault::JobFailed => "says that the worker failed at it: see the log of the workers".to_owned(),
@@ -229,7 +221,7 @@ mod tests {
             min_replicas: 0,
             max_replicas: 5,
             jobs_per_worker: 10,
-            scale_down_after_seconds: 300,
+            stabilization_window_seconds: 300,
         };
         let mut scaled = minimal_stack().queue();
         if let Some(queue) = &mut scaled.queue {

@@ -8,8 +8,8 @@ use super::{Verdict, View};
 use crate::{
     model::{
         facts::HOST_CONFLICT,
-        metadata::Component,
-        stack::{HostConflict, Routing},
+        metadata::{Component, StackIdentity},
+        stack::{Gateway, HostConflict, Parent, Routing},
     },
     plan::verdict::workload,
 };
@@ -17,18 +17,19 @@ use crate::{
 /// Checks for a host conflict, then that the cluster has the kinds of the routes, then that the certificate exists, then
 /// the gateway's own pods, then that a controller has adopted the routes.
 pub fn gateway_ready(view: View<'_>) -> Verdict {
-    let routing = &view.stack.gateway.routing;
-    if let Some(conflict) = host_conflict(routing) {
+    let gateway = &view.stack.gateway;
+    let routing = &gateway.routing;
+    if let Some(conflict) = host_conflict(gateway) {
         // With a host that it keeps, the stack serves on.
         let pods = workload::ready(view, Component::Gateway);
-        return conflict.serving(pods.serves && !routing.is_shut_out());
+        return conflict.serving(pods.serves && !gateway.is_shut_out());
     }
     if let Routing::GatewayApi { .. } = routing
         && let Some(missing) = gateway_api::kinds_missing(view)
     {
         return missing;
     }
-    if let Some(secret) = &view.stack.gateway.missing_certificate {
+    if let Some(secret) = &gateway.missing_certificate {
         return Verdict::no(
             "SecretNotFound",
             format!(
@@ -39,9 +40,12 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
     }
     let pods = workload::ready(view, Component::Gateway);
     match routing {
-        Routing::GatewayApi { parent, tls, .. } if pods.serves => {
-            let secret = tls.as_ref().map(|tls| tls.secret_name.as_str());
-            gateway_api::problem(view, parent, secret).unwrap_or(pods)
+        Routing::GatewayApi { parents, .. } if pods.serves => {
+            let secret = gateway.tls.as_ref().map(|tls| tls.secret_name.as_str());
+            let mut problems = parents
+                .iter()
+                .filter_map(|parent| gateway_api::problem(view, parent, secret));
+            problems.next().unwrap_or(pods)
         }
         Routing::IngressNginx { class, .. } if pods.serves && !taken_up(view) => {
             without_address(view, class, pods)
@@ -51,15 +55,25 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
 }
 
 /// Returns the verdict on Ingresses that have no address. A controller that has not reported one after a while may be one
-/// that never does, so the address is waited for no longer.
+/// that never does, so the address is waited for no longer, unless there is no class for a controller.
 fn without_address(view: View<'_>, class: &str, pods: Verdict) -> Verdict {
+    let StackIdentity {
+        name, namespace, ..
+    } = &view.stack.identity;
+    let remedy = format!(
+        "install ingress-nginx, set another spec.gateway.ingressClassName, or give the stack its own gateway: kubectl patch \
+         sst {name} -n {namespace} --type merge -p '{{\"spec\":{{\"gateway\":{{\"provider\":\"Standalone\"}}}}}}'"
+    );
+    if view.stack.gateway.missing_class {
+        return Verdict::no(
+            "IngressClassNotFound",
+            format!("IngressClass {class} does not exist: {remedy}"),
+        );
+    }
     if !view.live.address_overdue {
         return Verdict::no(
             "IngressPending",
-            format!(
-                "no controller of IngressClass {class} serves the Ingresses: install ingress-nginx, set another \
-                 spec.gateway.ingressClassName, or set spec.gateway.provider to Standalone"
-            ),
+            format!("no controller of IngressClass {class} serves the Ingresses: {remedy}"),
         );
     }
     if pods.reason != workload::PODS_READY {
@@ -75,39 +89,36 @@ fn without_address(view: View<'_>, class: &str, pods: Verdict) -> Verdict {
     )
 }
 
-/// Returns a verdict if another stack serves the host.
-fn host_conflict(routing: &Routing) -> Option<Verdict> {
-    let (conflict, place) = match routing {
-        Routing::IngressNginx {
-            class,
-            conflict: Some(conflict),
-            ..
-        } => (conflict, format!("IngressClass {class}")),
-        Routing::GatewayApi {
-            parent,
-            conflict: Some(conflict),
-            ..
-        } => (conflict, format!("Gateway {}", parent.title())),
-        _ => return None,
+/// Returns a verdict if another stack serves a host of this one.
+fn host_conflict(gateway: &Gateway) -> Option<Verdict> {
+    let HostConflict {
+        holder,
+        hosts,
+        kept,
+    } = gateway.conflict.as_ref()?;
+    let place = match &gateway.routing {
+        Routing::IngressNginx { class, .. } => format!("IngressClass {class}"),
+        Routing::GatewayApi { parents, .. } => {
+            let titles: Vec<String> = parents.iter().map(Parent::title).collect();
+            format!("Gateway {}", titles.join(", "))
+        }
+        Routing::Standalone { .. } => return None,
     };
-    let HostConflict { holder, host, kept } = conflict;
-    let host = title(host);
+    let hosts = HostConflict::title(hosts);
     let meanwhile = match kept {
-        Some(kept) => format!("; this stack goes on with {} meanwhile", title(kept)),
+        Some(kept) => format!(
+            "; this stack continues to serve {} meanwhile",
+            HostConflict::title(kept)
+        ),
         None => String::new(),
     };
     Some(Verdict::fault(
         HOST_CONFLICT,
         format!(
-            "stack {holder} already serves {host} on {place}: set another spec.gateway.host, or delete that stack or give \
-             it another host{meanwhile}"
+            "stack {holder} already serves {hosts} on {place}: change spec.gateway.hosts, or delete that stack or change \
+             its hosts{meanwhile}"
         ),
     ))
-}
-
-/// Returns the name of a host in a message.
-fn title(host: &str) -> &str {
-    if host.is_empty() { "every host" } else { host }
 }
 
 fn taken_up(view: View<'_>) -> bool {
@@ -115,7 +126,8 @@ fn taken_up(view: View<'_>) -> bool {
     !ingresses.is_empty() && ingresses.iter().all(|ingress| has_address(ingress))
 }
 
-fn has_address(ingress: &Ingress) -> bool {
+/// Returns true when a controller has reported where an Ingress is reached.
+pub fn has_address(ingress: &Ingress) -> bool {
     let balancer = ingress
         .status
         .as_ref()
@@ -170,22 +182,23 @@ mod tests {
     #[test]
     fn an_address_that_no_controller_reports_is_not_waited_for_without_end() {
         let stack = minimal_stack();
-        for (ready, holds, reason) in [
-            (2, true, "AddressUnknown"),
-            (1, false, "PodsStarting"),
-            (0, false, "PodsStarting"),
+        let mut classless = stack.clone();
+        classless.gateway.missing_class = true;
+        for (stack, ready, holds, reason) in [
+            (&stack, 2, true, "AddressUnknown"),
+            (&stack, 1, false, "PodsStarting"),
+            (&stack, 0, false, "PodsStarting"),
+            (&classless, 2, false, "IngressClassNotFound"),
         ] {
             let live = Live {
                 address_overdue: true,
                 workloads: [(Component::Gateway, workload(2, ready))].into(),
                 ..live(json!([]))
             };
-            let found = gateway_ready(View {
-                stack: &stack,
-                live: &live,
-            });
+            let found = gateway_ready(View { stack, live: &live });
             assert_eq!((found.holds, found.reason), (holds, reason), "{found:?}");
-            assert_eq!(found.serves, ready > 0, "{found:?}");
+            let serves = ready > 0 && !stack.gateway.missing_class;
+            assert_eq!(found.serves, serves, "{found:?}");
         }
     }
 
@@ -233,10 +246,10 @@ mod tests {
                 verdict.reason == "HostConflict" && verdict.fault,
                 "{verdict:?}"
             );
-            for part in ["links/older", "new.test", "spec.gateway.host"] {
+            for part in ["links/older", "new.test", "spec.gateway.hosts"] {
                 assert!(verdict.message.contains(part), "{verdict:?}");
             }
-            let told = verdict.message.contains("goes on with before.test");
+            let told = verdict.message.contains("continues to serve before.test");
             assert_eq!(
                 (told, verdict.serves),
                 (meanwhile, meanwhile),

@@ -39,7 +39,7 @@ mod tests {
             min_replicas: 0,
             max_replicas: 5,
             jobs_per_worker: 10,
-            scale_down_after_seconds: 300,
+            stabilization_window_seconds: 300,
         };
         if let Some(queue) = &mut stack.queue {
             let count = WorkerDemand::default().decide(&limits, None);

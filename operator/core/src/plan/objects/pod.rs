@@ -28,7 +28,6 @@ pub(in crate::plan) const REVISION_HISTORY: i32 = 3;
 pub(in crate::plan) fn template(
     stack: &ValidatedStack,
     component: Component,
-    pod: &Pod,
     checksum: String,
     own: PodSpec,
 ) -> PodTemplateSpec {
@@ -49,11 +48,8 @@ pub(in crate::plan) fn template(
             host_network: Some(false),
             // The environment variables for every Service in the namespace would differ between restarts.
             enable_service_links: Some(false),
-            image_pull_secrets: filled(&stack.image_pull_secrets),
-            node_selector: Some(pod.node_selector.clone()).filter(|labels| !labels.is_empty()),
-            tolerations: filled(&pod.tolerations),
-            affinity: pod.affinity.clone(),
-            priority_class_name: pod.priority_class.clone(),
+            image_pull_secrets: Some(stack.image_pull_secrets.clone())
+                .filter(|secrets| !secrets.is_empty()),
             ..own
         }),
     };
@@ -63,13 +59,13 @@ pub(in crate::plan) fn template(
     merged.unwrap_or(template)
 }
 
-/// Returns a container that runs a component's image. The user's variables replace those of `env` by name.
+/// Returns a container that runs a component's image.
 pub(in crate::plan) fn container(name: &str, pod: &Pod, env: Vec<EnvVar>) -> Container {
     Container {
         name: name.to_owned(),
         image: Some(pod.image.clone()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
-        env: filled(&merge_env(env, &pod.env)),
+        env: (!env.is_empty()).then_some(env),
         resources: Some(pod.resources.clone()),
         // The pod's status then contains the last log lines of a failed container.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
@@ -245,38 +241,4 @@ pub(in crate::plan) fn digest(config: &str) -> String {
 /// Returns owned copies of literal strings.
 pub(in crate::plan) fn strings(values: &[&str]) -> Vec<String> {
     values.iter().map(|&value| value.to_owned()).collect()
-}
-
-/// Returns `None` for an empty list, so that the applied object omits the field.
-fn filled<T: Clone>(items: &[T]) -> Option<Vec<T>> {
-    (!items.is_empty()).then(|| items.to_vec())
-}
-
-/// Merges the user's variables into `env`. Under server-side apply, names are the keys of the list, so each may occur
-/// once. The user's last value for a name wins.
-fn merge_env(mut env: Vec<EnvVar>, user: &[EnvVar]) -> Vec<EnvVar> {
-    for variable in user {
-        match env.iter_mut().find(|own| own.name == variable.name) {
-            Some(own) => *own = variable.clone(),
-            None => env.push(variable.clone()),
-        }
-    }
-    env
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_variable_of_the_user_replaces_ours_in_place_and_each_name_occurs_once() {
-        let merged = merge_env(
-            vec![env("A", "ours"), env("B", "ours")],
-            &[env("A", "first"), env("C", "new"), env("A", "second")],
-        );
-        assert_eq!(
-            merged,
-            [env("A", "second"), env("B", "ours"), env("C", "new")]
-        );
-    }
 }

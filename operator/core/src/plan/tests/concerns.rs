@@ -3,16 +3,7 @@
 use crate::model::metadata::Component;
 
 /// Settings of the pods of one component.
-const POD_SETTINGS: [&str; 8] = [
-    "affinity",
-    "env",
-    "image",
-    "nodeSelector",
-    "podTemplate",
-    "priorityClassName",
-    "resources",
-    "tolerations",
-];
+const POD_SETTINGS: [&str; 3] = ["image", "podTemplate", "resources"];
 
 /// Returns the components whose pods a field concerns.
 pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
@@ -37,7 +28,7 @@ pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
         ["workers", ..] => vec![Worker],
         ["gateway", ..] if setting(1) => vec![Gateway],
         ["gateway", ..] => vec![App, Gateway],
-        ["limits" | "links" | "publicUrl", ..] => vec![App],
+        ["rateLimits" | "links" | "publicUrl", ..] => vec![App],
         ["database", ..] => store(Postgres),
         ["cache", ..] => store(Cache),
         ["queue", ..] => store(Rabbitmq),

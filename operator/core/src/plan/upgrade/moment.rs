@@ -129,17 +129,17 @@ mod tests {
             assert_eq!(of(scaled), json!({"profiles": ["queue"]}));
         }
         // Spelling out a default is none either.
-        let spelt = json!({"app": {"replicas": 2}, "limits": {"shortenBurst": 20}});
+        let spelt = json!({"app": {"replicas": 2}, "rateLimits": {"shortenBurst": 20}});
         assert_eq!(of(spelt), json!({}));
     }
 
     #[test]
     fn every_other_edit_counts() {
         let edits = [
-            json!({"workers": {"replicas": 1, "purge": {"keepDays": 7}}}),
+            json!({"workers": {"replicas": 1, "purge": {"retentionDays": 7}}}),
             json!({"app": {"replicas": 3}}),
-            json!({"limits": {"shortenBurst": 21}}),
-            json!({"gateway": {"host": "go.test"}}),
+            json!({"rateLimits": {"shortenBurst": 21}}),
+            json!({"gateway": {"hosts": ["go.test"]}}),
             json!({"database": {"managed": {"storage": "2Gi"}}}),
             json!({"paused": true}),
         ];

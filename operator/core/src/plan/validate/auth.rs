@@ -1,14 +1,17 @@
 //! The keys of a stack's clients.
 
 use crate::{
-    api::{LimitsSpec, Protected, ShortenerStackSpec},
+    api::{Protected, RateLimits, ShortenerStackSpec},
     model::stack::Auth,
 };
 
 /// Resolves the settings of the keys, if the spec has any. `missing` says that their Secret does not exist.
 pub(super) fn auth(spec: &ShortenerStackSpec, missing: bool) -> Option<Auth> {
     let auth = spec.gateway.auth.as_ref()?;
-    let (limits, own) = (&spec.limits, auth.limits.clone().unwrap_or_default());
+    let (limits, own) = (
+        &spec.rate_limits,
+        auth.rate_limits.clone().unwrap_or_default(),
+    );
     Some(Auth {
         secret: auth.secret_ref.name.clone(),
         missing,
@@ -16,7 +19,7 @@ pub(super) fn auth(spec: &ShortenerStackSpec, missing: bool) -> Option<Auth> {
             .protect
             .clone()
             .unwrap_or_else(|| Protected::ALL.into()),
-        limits: LimitsSpec {
+        limits: RateLimits {
             shorten_per_minute: own.shorten_per_minute.unwrap_or(limits.shorten_per_minute),
             shorten_burst: own.shorten_burst.unwrap_or(limits.shorten_burst),
             requests_per_second: own
@@ -38,16 +41,16 @@ mod tests {
     #[test]
     fn the_limits_of_a_key_are_those_of_an_address_unless_the_spec_has_others() {
         let spec = serde_json::from_value(json!({
-            "limits": {"shortenBurst": 7, "requestsBurst": 9},
-            "gateway": {"auth": {"secretRef": {"name": "keys"}, "limits": {"requestsBurst": 0}}},
+            "rateLimits": {"shortenBurst": 7, "requestsBurst": 9},
+            "gateway": {"auth": {"secretRef": {"name": "keys"}, "rateLimits": {"requestsBurst": 0}}},
         }));
         let auth = auth(&spec.unwrap(), true).unwrap();
         assert_eq!((auth.secret.as_str(), auth.missing), ("keys", true));
         assert_eq!(auth.protect, BTreeSet::from(Protected::ALL));
-        let limits = LimitsSpec {
+        let limits = RateLimits {
             shorten_burst: 7,
             requests_burst: 0,
-            ..LimitsSpec::default()
+            ..RateLimits::default()
         };
         assert_eq!(auth.limits, limits);
     }

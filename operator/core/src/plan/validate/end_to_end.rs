@@ -16,7 +16,7 @@ pub(super) fn end_to_end(
     gateway: &GatewaySpec,
     key: Option<Result<Referenced, StepFailure>>,
 ) -> Option<EndToEnd> {
-    let settings = gateway.end_to_end.as_ref()?;
+    let settings = gateway.end_to_end_probe.as_ref()?;
     let seconds = u64::try_from(settings.interval_seconds).unwrap_or_default();
     let url = settings.probe_url.as_deref();
     Some(EndToEnd {
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn the_key_is_that_line_of_the_secret_and_the_address_ends_without_a_slash() {
         let settings = json!({"probeUrl": "http://controller.ingress.svc/"});
-        let gateway = json!({"endToEnd": settings});
+        let gateway = json!({"endToEndProbe": settings});
         let gateway: GatewaySpec = serde_json::from_value(gateway).unwrap();
         let key = |value: Option<&str>| Referenced {
             reference: ApiKeyRef {

@@ -18,7 +18,7 @@ use crate::{
 /// # Errors
 /// An annotation has a key that Kubernetes does not accept, or the spec names no Gateway although its provider needs one.
 pub(super) fn check(gateway: &GatewaySpec) -> Result<(), ValidateError> {
-    if gateway.provider == GatewayProvider::GatewayApi && gateway.parent_ref.is_none() {
+    if gateway.provider == GatewayProvider::GatewayApi && gateway.parent_refs.is_empty() {
         return Err(ValidateError::NoGateway);
     }
     check_annotations(gateway)
@@ -37,7 +37,8 @@ pub(super) fn gateway(
         GatewayProvider::IngressNginx => defaults.gateway_allow_from.clone(),
         GatewayProvider::Standalone | GatewayProvider::GatewayApi => Vec::new(),
     };
-    let missing_certificate = facts.missing_certificate.take();
+    let conflict = facts.host_conflict.take();
+    let kept = conflict.as_ref().and_then(|conflict| conflict.kept.clone());
     Gateway {
         replicas: if spec.stopped { 0 } else { gateway.replicas },
         pod: pod(
@@ -51,7 +52,11 @@ pub(super) fn gateway(
             gateway.allow_from.clone()
         },
         service_annotations: service.annotations,
-        missing_certificate,
+        hosts: kept.unwrap_or_else(|| gateway.hosts.clone()),
+        tls: gateway.tls.clone(),
+        conflict,
+        missing_certificate: facts.missing_certificate.take(),
+        missing_class: facts.missing_class,
         end_to_end: end_to_end(gateway, facts.probe_key.take()),
         routing: routing(gateway, namespace, facts),
     }
@@ -60,45 +65,29 @@ pub(super) fn gateway(
 /// Resolves the implementation of the routing.
 fn routing(gateway: &GatewaySpec, namespace: &str, facts: GatewayFacts) -> Routing {
     let GatewayFacts {
-        upstream,
-        host_conflict,
-        parent,
-        ..
+        upstream, parents, ..
     } = facts;
-    let kept = host_conflict
-        .as_ref()
-        .and_then(|conflict| conflict.kept.clone());
-    let host = kept.unwrap_or_else(|| gateway.host.clone());
-    let tls = gateway.tls.clone();
     match gateway.provider {
         GatewayProvider::IngressNginx => Routing::IngressNginx {
-            host,
             class: gateway.ingress_class_name.clone(),
-            tls,
             annotations: gateway.annotations.clone(),
-            conflict: host_conflict,
         },
         GatewayProvider::Standalone => Routing::Standalone {
-            host,
             service_type: gateway.service_type,
-            tls,
             upstream,
         },
         GatewayProvider::GatewayApi => {
-            let named = gateway.parent_ref.as_ref();
-            let other = named.and_then(|named| named.namespace.as_deref());
+            let mut live = parents.into_iter();
+            let named = gateway.parent_refs.iter().map(|named| Parent {
+                namespace: named.namespace.as_deref().unwrap_or(namespace).to_owned(),
+                name: named.name.clone(),
+                section: named.section_name.clone(),
+                port: named.port,
+                live: live.next().unwrap_or_default(),
+            });
             Routing::GatewayApi {
-                host,
-                parent: Parent {
-                    namespace: other.unwrap_or(namespace).to_owned(),
-                    // Without a name, the gateway is held.
-                    name: named.map(|named| named.name.clone()).unwrap_or_default(),
-                    section: named.and_then(|named| named.section_name.clone()),
-                    live: parent,
-                },
-                tls,
+                parents: named.collect(),
                 annotations: gateway.annotations.clone(),
-                conflict: host_conflict,
                 upstream,
             }
         }

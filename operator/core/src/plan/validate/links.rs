@@ -5,13 +5,14 @@ use crate::{api::LinksSpec, plan::error::ValidateError};
 /// Checks that no target is the stack itself, where a redirect could lead to the next one without end.
 ///
 /// # Errors
-/// A target is at the public URL, or at the gateway's host, which is empty if the gateway serves every host.
+/// A target is at the public URL, or at one of the gateway's hosts.
 pub(super) fn check(
     links: &LinksSpec,
     public_url: &str,
-    gateway_host: &str,
+    gateway_hosts: &[String],
 ) -> Result<(), ValidateError> {
-    let own = [place(public_url), (gateway_host, "")];
+    let hosts = gateway_hosts.iter().map(|host| (host.as_str(), ""));
+    let own: Vec<_> = hosts.chain([place(public_url)]).collect();
     for (field, target) in links.targets() {
         let Some(target) = target else { continue };
         let (host, port) = place(target);
@@ -48,7 +49,10 @@ mod tests {
     use super::*;
 
     const PUBLIC: &str = "https://go.example.com:8443";
-    const GATEWAY: &str = "links.internal";
+
+    fn gateway() -> [String; 2] {
+        ["links.example.com", "links.internal"].map(str::to_owned)
+    }
 
     #[test]
     fn visitors_are_not_sent_in_circles() {
@@ -63,7 +67,7 @@ mod tests {
                 "http://LINKS.internal:443?x",
             ] {
                 let links = serde_json::from_value(json!({field: own})).unwrap();
-                let error = check(&links, PUBLIC, GATEWAY).unwrap_err();
+                let error = check(&links, PUBLIC, &gateway()).unwrap_err();
                 assert_eq!(error.reason(), "TargetIsOwn");
                 let text = error.to_string();
                 assert!(
@@ -84,9 +88,9 @@ mod tests {
             "https://go.example.com.evil.example/",
         ] {
             let links = serde_json::from_value(json!({"unknownTarget": other})).unwrap();
-            assert_eq!(check(&links, PUBLIC, GATEWAY), Ok(()), "{other}");
-            assert_eq!(check(&links, PUBLIC, ""), Ok(()), "{other}");
+            assert_eq!(check(&links, PUBLIC, &gateway()), Ok(()), "{other}");
+            assert_eq!(check(&links, PUBLIC, &[]), Ok(()), "{other}");
         }
-        assert_eq!(check(&LinksSpec::default(), PUBLIC, GATEWAY), Ok(()));
+        assert_eq!(check(&LinksSpec::default(), PUBLIC, &gateway()), Ok(()));
     }
 }

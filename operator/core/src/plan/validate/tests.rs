@@ -96,13 +96,13 @@ fn passes(stack: &ShortenerStack, database: StoreFacts) -> bool {
 fn short_links_begin_with_the_public_url_the_host_or_localhost() {
     let table = [
         (json!({}), "http://localhost:8080"),
-        (json!({"gateway": {"host": "go.test"}}), "http://go.test"),
+        (json!({"gateway": {"hosts": ["go.test"]}}), "http://go.test"),
         (
-            json!({"gateway": {"host": "go.test", "tls": {"secretName": "tls"}}}),
+            json!({"gateway": {"hosts": ["go.test"], "tls": {"secretName": "tls"}}}),
             "https://go.test",
         ),
         (
-            json!({"publicUrl": "https://x.test/", "gateway": {"host": "go.test"}}),
+            json!({"publicUrl": "https://x.test/", "gateway": {"hosts": ["go.test"]}}),
             "https://x.test",
         ),
     ];
@@ -116,7 +116,7 @@ fn visitors_are_not_sent_to_the_stack_itself() {
     for spec in [
         json!({"links": {"rootTarget": "http://localhost:8080/"}}),
         json!({"publicUrl": "https://x.test", "links": {"unknownTarget": "https://x.test/none"}}),
-        json!({"gateway": {"host": "go.test"}, "links": {"expiredTarget": "https://go.test"}}),
+        json!({"gateway": {"hosts": ["go.test"]}, "links": {"expiredTarget": "https://go.test"}}),
     ] {
         let error = refused(spec.clone(), managed(credentials()));
         assert_eq!(error.reason, "TargetIsOwn", "{spec}");
@@ -161,56 +161,53 @@ fn a_gateway_without_a_namespace_is_that_of_the_stack() {
             Some("https"),
         ),
     ] {
-        let gateway = json!({"provider": "GatewayApi", "parentRef": reference});
+        let gateway = json!({"provider": "GatewayAPI", "parentRefs": [reference]});
         let stack = validated(json!({"gateway": gateway}));
         assert!(stack.gateway.allow_from.is_empty());
-        let Routing::GatewayApi { parent, .. } = stack.gateway.routing else {
+        let Routing::GatewayApi { parents, .. } = stack.gateway.routing else {
             panic!("no Gateway");
         };
         let expected = Parent {
             namespace: namespace.to_owned(),
             name: "public".to_owned(),
             section: section.map(str::to_owned),
+            port: None,
             live: LiveGateway::Unknown,
         };
-        assert_eq!(parent, expected);
+        assert_eq!(parents, [expected]);
     }
 }
 
 #[test]
 fn a_gateway_keeps_its_host_while_another_stack_holds_the_one_of_the_spec() {
     for gateway in [
-        json!({"host": "new.test"}),
-        json!({"host": "new.test", "provider": "GatewayApi", "parentRef": {"name": "public"}}),
+        json!({"hosts": ["new.test"]}),
+        json!({"hosts": ["new.test"], "provider": "GatewayAPI", "parentRefs": [{"name": "public"}]}),
     ] {
         let stack = stored_stack(json!({"gateway": gateway}));
         let wanted = HostConflict {
             holder: "links/other".to_owned(),
-            host: "new.test".to_owned(),
-            kept: Some("before.test".to_owned()),
+            hosts: vec!["new.test".to_owned()],
+            kept: Some(vec!["before.test".to_owned()]),
         };
         let mut facts = with_database(&stack, managed(credentials()));
         facts.gateway.host_conflict = Some(wanted.clone());
         let validated = validate(&stack, facts, &defaults()).unwrap();
-        let (Routing::IngressNginx { host, conflict, .. }
-        | Routing::GatewayApi { host, conflict, .. }) = validated.gateway.routing
-        else {
-            panic!("no routes of others");
-        };
-        assert_eq!((host.as_str(), conflict), ("before.test", Some(wanted)));
+        assert_eq!(validated.gateway.hosts, ["before.test"]);
+        assert_eq!(validated.gateway.conflict, Some(wanted));
     }
 }
 
 #[test]
 fn a_gateway_that_is_not_named_is_missed_even_if_an_edit_bypassed_the_schema() {
     let error = refused(
-        json!({"gateway": {"provider": "GatewayApi"}}),
+        json!({"gateway": {"provider": "GatewayAPI"}}),
         managed(credentials()),
     );
     assert_eq!(error.reason, "NoGateway");
     assert!(error.needs_an_edit);
     assert!(
-        error.message.starts_with("gateway.parentRef: "),
+        error.message.starts_with("gateway.parentRefs: "),
         "{error:?}"
     );
 }
@@ -332,7 +329,7 @@ fn a_secret_that_tells_nothing_is_refused_with_the_keys_that_would() {
 fn certificates_of_an_external_database_must_exist_and_a_new_one_restarts_its_clients() {
     let spec = json!({"database": {"external": {
         "secretRef": {"name": "db", "key": "uri"},
-        "tls": {"mode": "VerifyCa", "caSecretRef": {"name": "db-ca"}},
+        "tls": {"mode": "VerifyCA", "caSecretRef": {"name": "db-ca"}},
     }}});
     let stack = stored_stack(spec.clone());
     let with_authority = |authority: Option<&str>| {
@@ -512,7 +509,7 @@ fn a_key_of_the_passage_that_could_not_be_read_holds_nothing() {
         needs_an_edit: false,
     };
     let end_to_end = json!({"keySecretRef": {"name": "probe"}});
-    let stack = stored_stack(json!({"gateway": {"endToEnd": end_to_end}}));
+    let stack = stored_stack(json!({"gateway": {"endToEndProbe": end_to_end}}));
     let mut facts = with_nothing(&stack);
     facts.gateway.probe_key = Some(Err(failure.clone()));
     assert!(facts.is_incomplete());

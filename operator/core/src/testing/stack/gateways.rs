@@ -18,7 +18,7 @@ impl ValidatedStack {
     /// Attaches the stack to the Gateway `infra/public`, in a cluster with the kinds of the Gateway API.
     pub fn gateway_api(mut self) -> Self {
         let parent = json!({"name": "public", "namespace": "infra"});
-        let spec = json!({"gateway": {"provider": "GatewayApi", "parentRef": parent}});
+        let spec = json!({"gateway": {"provider": "GatewayAPI", "parentRefs": [parent]}});
         self.gateway = resolved(spec).gateway;
         self.has_gateway_kinds = true;
         self.upstream(Some("10.96.0.42"))
@@ -43,18 +43,19 @@ impl ValidatedStack {
     }
 
     /// Limits the stack to one host.
-    pub fn host(mut self, name: &str) -> Self {
-        match &mut self.gateway.routing {
-            Routing::IngressNginx { host, .. }
-            | Routing::Standalone { host, .. }
-            | Routing::GatewayApi { host, .. } => *host = name.to_owned(),
-        }
+    pub fn host(self, name: &str) -> Self {
+        self.hosts(&[name])
+    }
+
+    /// Limits the stack to some hosts, the canonical one first.
+    pub fn hosts(mut self, names: &[&str]) -> Self {
+        self.gateway.hosts = names.iter().map(|&name| name.to_owned()).collect();
         self
     }
 
     /// Serves the host over TLS with the certificate in a Secret.
     pub fn tls(mut self, secret: &str) -> Self {
-        *self.gateway_tls() = Some(GatewayTls {
+        self.gateway.tls = Some(GatewayTls {
             secret_name: secret.to_owned(),
             redirect: true,
             hsts: None,
@@ -64,7 +65,7 @@ impl ValidatedStack {
 
     /// Serves HTTP beside HTTPS (after [`Self::tls`]).
     pub fn without_redirect(mut self) -> Self {
-        if let Some(tls) = self.gateway_tls() {
+        if let Some(tls) = &mut self.gateway.tls {
             tls.redirect = false;
         }
         self
@@ -72,7 +73,7 @@ impl ValidatedStack {
 
     /// Tells browsers to use HTTPS only (after [`Self::tls`]).
     pub fn hsts(mut self) -> Self {
-        if let Some(tls) = self.gateway_tls() {
+        if let Some(tls) = &mut self.gateway.tls {
             tls.hsts = Some(Hsts {
                 max_age_seconds: 31_536_000,
                 include_sub_domains: true,
@@ -80,14 +81,6 @@ impl ValidatedStack {
             });
         }
         self
-    }
-
-    fn gateway_tls(&mut self) -> &mut Option<GatewayTls> {
-        match &mut self.gateway.routing {
-            Routing::IngressNginx { tls, .. }
-            | Routing::Standalone { tls, .. }
-            | Routing::GatewayApi { tls, .. } => tls,
-        }
     }
 
     /// Adds annotations to the Ingresses or to the HTTPRoute.
@@ -108,28 +101,21 @@ impl ValidatedStack {
         self
     }
 
-    /// Marks the host as held by another stack.
+    /// Marks the hosts as served by another stack.
     pub fn conflict(mut self, holder: &str) -> Self {
-        if let Routing::IngressNginx { host, conflict, .. }
-        | Routing::GatewayApi { host, conflict, .. } = &mut self.gateway.routing
-        {
-            *conflict = Some(HostConflict {
-                holder: holder.to_owned(),
-                host: host.clone(),
-                kept: None,
-            });
-        }
+        self.gateway.conflict = Some(HostConflict {
+            holder: holder.to_owned(),
+            hosts: self.gateway.hosts.clone(),
+            kept: None,
+        });
         self
     }
 
     /// Keeps another host in a conflict (after [`Self::conflict`]).
     pub fn keeping(mut self, before: &str) -> Self {
-        if let Routing::IngressNginx { host, conflict, .. }
-        | Routing::GatewayApi { host, conflict, .. } = &mut self.gateway.routing
-            && let Some(conflict) = conflict
-        {
-            before.clone_into(host);
-            conflict.kept = Some(before.to_owned());
+        self = self.host(before);
+        if let Some(conflict) = &mut self.gateway.conflict {
+            conflict.kept = Some(self.gateway.hosts.clone());
         }
         self
     }

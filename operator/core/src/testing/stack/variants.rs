@@ -1,20 +1,16 @@
 //! Stacks with other settings than the minimal one.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::{
-    core::v1::{
-        Affinity, EnvVar, LocalObjectReference, NodeAffinity, NodeSelector,
-        NodeSelectorRequirement, NodeSelectorTerm, Toleration,
-    },
-    networking::v1::NetworkPolicyPeer,
-};
+use k8s_openapi::api::{core::v1::LocalObjectReference, networking::v1::NetworkPolicyPeer};
 use serde_json::json;
 
 use super::resolved;
 use crate::{
     api::AppAutoscaling,
-    model::stack::{AppScaling, Backend, Collector, ManagedStore, Pod, Store, ValidatedStack},
+    model::{
+        metadata::Component,
+        pod_patch::PodPatch,
+        stack::{AppScaling, Backend, Collector, ManagedStore, Store, ValidatedStack},
+    },
 };
 
 impl ValidatedStack {
@@ -101,7 +97,7 @@ impl ValidatedStack {
             limits: Some(AppAutoscaling {
                 min_replicas: 2,
                 max_replicas: 4,
-                cpu_percent: 80,
+                target_cpu_utilization_percentage: 80,
             }),
             rival: rival.map(str::to_owned),
             is_left: false,
@@ -114,7 +110,7 @@ impl ValidatedStack {
         let auth = json!({
             "secretRef": {"name": "links-keys"},
             "protect": ["jobs", "docs"],
-            "limits": {"requestsPerSecond": 500},
+            "rateLimits": {"requestsPerSecond": 500},
         });
         self.app.auth = resolved(json!({"gateway": {"auth": auth}})).app.auth;
         self
@@ -131,51 +127,40 @@ impl ValidatedStack {
         self.image_pull_secrets = vec![LocalObjectReference {
             name: "registry".to_owned(),
         }];
-        user_settings(&mut self.app.pod, "LIMIT_SHORTEN_BURST");
-        user_settings(&mut self.gateway.pod, "TZ");
-        if let Some(queue) = &mut self.queue {
-            user_settings(&mut queue.workers.pod, "TZ");
-        }
-        if let Some(Collector::Managed(collector)) = &mut self.collector {
-            user_settings(&mut collector.pod, "TZ");
+        for (component, container) in [
+            (Component::App, "app"),
+            (Component::Gateway, "nginx"),
+            (Component::Worker, "worker"),
+            (Component::Otel, "collector"),
+            (Component::Postgres, "postgres"),
+            (Component::Cache, "valkey"),
+            (Component::Rabbitmq, "rabbitmq"),
+            (Component::Qdrant, "qdrant"),
+            (Component::Telemetry, "lgtm"),
+        ] {
+            let changes = changes_of_the_user(container);
+            self.pod_templates.insert(component, changes);
         }
         for store in self.managed_stores_mut() {
             if let Some(volume) = &mut store.volume {
                 volume.class = Some("fast".to_owned());
             }
-            user_settings(&mut store.pod, "TZ");
         }
         self
     }
 }
 
-fn user_settings(pod: &mut Pod, variable: &str) {
-    pod.node_selector = BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]);
-    pod.tolerations = vec![Toleration {
-        key: Some("dedicated".to_owned()),
-        operator: Some("Exists".to_owned()),
-        ..Toleration::default()
-    }];
-    pod.affinity = Some(Affinity {
-        node_affinity: Some(NodeAffinity {
-            required_during_scheduling_ignored_during_execution: Some(NodeSelector {
-                node_selector_terms: vec![NodeSelectorTerm {
-                    match_expressions: Some(vec![NodeSelectorRequirement {
-                        key: "zone".to_owned(),
-                        operator: "Exists".to_owned(),
-                        values: None,
-                    }]),
-                    ..NodeSelectorTerm::default()
-                }],
-            }),
-            ..NodeAffinity::default()
-        }),
-        ..Affinity::default()
-    });
-    pod.priority_class = Some("important".to_owned());
-    pod.env = vec![EnvVar {
-        name: variable.to_owned(),
-        value: Some("of-the-user".to_owned()),
-        ..EnvVar::default()
-    }];
+/// Returns changes of the pods of a component, whose main container has this name.
+fn changes_of_the_user(container: &str) -> PodPatch {
+    let changes = json!({"spec": {
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}],
+        }}},
+        "priorityClassName": "important",
+        "containers": [{"name": container, "env": [{"name": "TZ", "value": "of-the-user"}]}],
+    }});
+    let changes = changes.as_object().unwrap();
+    PodPatch::read(changes).unwrap()
 }

@@ -22,11 +22,12 @@ const LASTING: [&str; 5] = [
 /// Returns specs of which each sets another section.
 fn edits() -> Vec<Value> {
     let pod = json!({
-        "env": [{"name": "TZ", "value": "UTC"}],
-        "nodeSelector": {"disk": "ssd"},
-        "priorityClassName": "important",
         "resources": {"requests": {"cpu": 2}, "limits": {"memory": "1Gi"}},
-        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "podTemplate": {"spec": {
+            "nodeSelector": {"disk": "ssd"},
+            "priorityClassName": "important",
+            "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        }},
     });
     let mut app = pod.clone();
     app["replicas"] = json!(1);
@@ -34,7 +35,7 @@ fn edits() -> Vec<Value> {
         json!({"app": app}),
         json!({"gateway": pod}),
         json!({"gateway": {
-            "host": "go.example.com",
+            "hosts": ["go.example.com"],
             "annotations": {"example.com/note": "ü"},
             "service": {"annotations": {"example.com/note": "b"}},
             "auth": {"secretRef": {"name": "keys"}, "protect": ["jobs", "docs"]},
@@ -44,8 +45,8 @@ fn edits() -> Vec<Value> {
         json!({"profiles": ["caching"], "cache": {"ttlSeconds": 1, "managed": {"maxMemory": "64Mi"}}}),
         json!({"profiles": ["observability"]}),
         json!({"profiles": ["vector"], "vector": {"collection": "pages"}}),
-        json!({"limits": {"shortenPerMinute": 0}, "links": {"forwardQuery": true}}),
-        json!({"workers": {"purge": {"keepDays": 1, "schedule": "5 4 * * *"}}}),
+        json!({"rateLimits": {"shortenPerMinute": 0}, "links": {"forwardQuery": true}}),
+        json!({"workers": {"purge": {"retentionDays": 1, "schedule": "5 4 * * *"}}}),
         json!({"imagePullSecrets": [{"name": "registry"}], "publicUrl": "https://go.example.com"}),
         json!({"stopped": true}),
         json!({"deletionPolicy": "Delete"}),

@@ -18,7 +18,7 @@ pub fn autoscaler(stack: &ValidatedStack) -> Option<HorizontalPodAutoscaler> {
     let name = component_name(&identity.name, Component::App);
     let usage = MetricTarget {
         type_: "Utilization".to_owned(),
-        average_utilization: Some(limits.cpu_percent),
+        average_utilization: Some(limits.target_cpu_utilization_percentage),
         ..MetricTarget::default()
     };
     let cpu = MetricSpec {

@@ -34,7 +34,6 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
     let template = pod::template(
         stack,
         Component::App,
-        &stack.app.pod,
         checksum(stack),
         certificates::mounted(stack, Component::App, pod_spec(stack)),
     );
@@ -134,11 +133,11 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     env.extend(memory::env());
     env.extend(app.auth.iter().flat_map(auth));
     env.extend(jobs(stack));
-    let keep_days = stack.purge.keep_days.to_string();
-    env.push(pod::env("PURGE_KEEP_DAYS", keep_days));
+    let retention_days = stack.purge.retention_days.to_string();
+    env.push(pod::env("PURGE_RETENTION_DAYS", retention_days));
     env.extend(links(app));
-    if !app.gateway_host.is_empty() {
-        env.push(pod::env("GATEWAY_HOST", &app.gateway_host));
+    if !app.gateway_hosts.is_empty() {
+        env.push(pod::env("GATEWAY_HOSTS", app.gateway_hosts.join(",")));
     }
     env.extend(otel::env(stack, Component::App));
     env
@@ -248,7 +247,7 @@ mod tests {
         let app = &stack.app;
         let variables = [auth(app.auth.as_ref().unwrap()), links(app)];
         assert_eq!(variables[1].len(), 8);
-        for name in ["GATEWAY_HOST", "PURGE_KEEP_DAYS"] {
+        for name in ["GATEWAY_HOSTS", "PURGE_RETENTION_DAYS"] {
             assert!(known.contains(&name), "{name}");
         }
         for variable in variables.into_iter().flatten() {
@@ -308,14 +307,19 @@ mod tests {
     }
 
     #[test]
-    fn no_link_leads_to_the_host_of_the_gateway() {
+    fn the_app_has_the_hosts_of_the_gateway() {
         let mut stack = minimal_stack();
-        for host in ["go.example.com", ""] {
-            stack.app.gateway_host = host.to_owned();
+        for (hosts, expected) in [
+            (
+                &["go.example.com", "example.com"][..],
+                Some("go.example.com,example.com"),
+            ),
+            (&[], None),
+        ] {
+            stack.app.gateway_hosts = pod::strings(hosts);
             let mut found = env(&stack).into_iter();
-            let found = found.find(|variable| variable.name == "GATEWAY_HOST");
-            let expected = (!host.is_empty()).then(|| pod::env("GATEWAY_HOST", host));
-            assert_eq!(found, expected);
+            let found = found.find(|variable| variable.name == "GATEWAY_HOSTS");
+            assert_eq!(found.and_then(|found| found.value).as_deref(), expected);
         }
     }
 
@@ -338,7 +342,7 @@ mod tests {
 
     #[test]
     fn migrations_run_with_the_environment_of_the_app() {
-        let spec = deployment(&minimal_stack().user_settings()).spec.unwrap();
+        let spec = deployment(&minimal_stack()).spec.unwrap();
         let pod = spec.template.spec.unwrap();
         assert_eq!(pod.init_containers.unwrap()[0].env, pod.containers[0].env);
     }

@@ -25,7 +25,6 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     let template = pod::template(
         stack,
         Component::Gateway,
-        &stack.gateway.pod,
         pod::digest(&config),
         pod_spec(stack, name),
     );
@@ -38,7 +37,7 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
 }
 
 fn pod_spec(stack: &ValidatedStack, config_map: String) -> PodSpec {
-    let certificate = stack.gateway.routing.own_tls().map(tls::certificate);
+    let certificate = stack.gateway.own_tls().map(tls::certificate);
     let mut volumes = vec![
         volume::config("config", config_map),
         volume::scratch("tmp", "64Mi"),
@@ -67,7 +66,7 @@ fn nginx_container(stack: &ValidatedStack) -> Container {
         volume::mount("config", CONFIG_DIRECTORY),
         volume::mount("tmp", "/tmp"),
     ];
-    if stack.gateway.routing.own_tls().is_some() {
+    if stack.gateway.own_tls().is_some() {
         script.insert_str(0, include_str!("nginx/reload.sh"));
         ports.push(pod::port(TLS_PORT_NAME, TLS_PORT));
         mounts.push(tls::mount());

@@ -10,35 +10,26 @@ use crate::model::{
         PathMatch,
     },
     metadata::{Component, component_name},
-    stack::{Routing, ValidatedStack},
+    stack::{Parent, Routing, ValidatedStack},
 };
 
-/// Returns the HTTPRoute `<stack>`, or `None` without a Gateway or if another stack holds the host.
+/// Returns the HTTPRoute `<stack>`, or `None` without a Gateway, or if another stack serves one of the hosts.
 pub fn http_route(stack: &ValidatedStack) -> Option<HttpRoute> {
     let Routing::GatewayApi {
-        host,
-        parent,
+        parents,
         annotations,
         ..
     } = &stack.gateway.routing
     else {
         return None;
     };
-    if stack.gateway.routing.is_shut_out() {
+    if stack.gateway.is_shut_out() {
         return None;
     }
     let name = &stack.identity.name;
     let spec = HttpRouteSpec {
-        parent_refs: vec![ParentReference {
-            namespace: Some(parent.namespace.clone()),
-            name: parent.name.clone(),
-            section_name: parent.section.clone(),
-            ..ParentReference::default()
-        }],
-        hostnames: Some(host.clone())
-            .filter(|host| !host.is_empty())
-            .into_iter()
-            .collect(),
+        parent_refs: parents.iter().map(reference).collect(),
+        hostnames: stack.gateway.hosts.clone(),
         rules: vec![HttpRouteRule {
             matches: vec![HttpRouteMatch {
                 path: PathMatch {
@@ -59,6 +50,16 @@ pub fn http_route(stack: &ValidatedStack) -> Option<HttpRoute> {
     route.metadata = stack.identity.child(name, Component::Gateway);
     route.metadata.annotations = Some(annotations.clone()).filter(|all| !all.is_empty());
     Some(route)
+}
+
+fn reference(parent: &Parent) -> ParentReference {
+    ParentReference {
+        namespace: Some(parent.namespace.clone()),
+        name: parent.name.clone(),
+        section_name: parent.section.clone(),
+        port: parent.port,
+        ..ParentReference::default()
+    }
 }
 
 #[cfg(test)]

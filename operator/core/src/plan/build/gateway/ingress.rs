@@ -51,39 +51,44 @@ pub fn ingress(stack: &ValidatedStack) -> Option<Ingress> {
 
 /// Returns an Ingress with these paths, or `None` if no controller routes or if another stack holds the host.
 fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> Option<Ingress> {
+    let gateway = &stack.gateway;
     let Routing::IngressNginx {
-        host,
         class,
-        tls,
         annotations: of_user,
-        ..
-    } = &stack.gateway.routing
+    } = &gateway.routing
     else {
         return None;
     };
-    if stack.gateway.routing.is_shut_out() {
+    if gateway.is_shut_out() {
         return None;
     }
-    let host = Some(host.clone()).filter(|host| !host.is_empty());
+    let tls = gateway.tls.as_ref();
+    let rule = |host| IngressRule {
+        host,
+        http: Some(HTTPIngressRuleValue {
+            paths: paths.clone(),
+        }),
+    };
+    let mut rules: Vec<_> = gateway.hosts.iter().cloned().map(Some).map(rule).collect();
+    if rules.is_empty() {
+        rules.push(rule(None));
+    }
     let mut ingress = Ingress {
         metadata: stack.identity.child(name, Component::Gateway),
         spec: Some(IngressSpec {
             ingress_class_name: Some(class.clone()),
-            tls: tls.as_ref().map(|tls| {
+            tls: tls.map(|tls| {
                 vec![IngressTLS {
-                    hosts: host.clone().map(|host| vec![host]),
+                    hosts: Some(gateway.hosts.clone()),
                     secret_name: Some(tls.secret_name.clone()),
                 }]
             }),
-            rules: Some(vec![IngressRule {
-                host,
-                http: Some(HTTPIngressRuleValue { paths }),
-            }]),
+            rules: Some(rules),
             ..IngressSpec::default()
         }),
         ..Ingress::default()
     };
-    let redirects = tls.as_ref().is_some_and(|tls| tls.redirect);
+    let redirects = tls.is_some_and(|tls| tls.redirect);
     annotations(&mut ingress).extend(of_user.clone());
     annotations(&mut ingress).extend([
         (annotation("use-regex"), "true".to_owned()),
@@ -143,8 +148,10 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_a_certificate_is_served_by_tls() {
-        let stack = minimal_stack().host("go.example.com").tls("go-tls");
+    fn hosts_with_a_certificate_are_served_by_tls() {
+        let stack = minimal_stack()
+            .hosts(&["go.example.com", "example.com"])
+            .tls("go-tls");
         golden("ingress-api-tls", &api_ingress(&stack));
         golden("ingress-tls", &ingress(&stack));
     }

@@ -15,13 +15,9 @@ const POLICY: &str = "default-src 'none'; style-src 'sha256-2uDOqsh/Buyx9ZCUbMXa
 pub(super) fn render(stack: &ValidatedStack) -> Option<String> {
     let servers = match &stack.gateway.routing {
         Routing::IngressNginx { .. } => include_str!("nginx/health.conf").to_owned(),
-        Routing::Standalone { host, upstream, .. } => {
-            let tls = Tls::of(stack);
-            routes(host, upstream.as_deref()?, Front::Clients, tls.as_ref())
-        }
-        Routing::GatewayApi { host, upstream, .. } => {
-            let tls = Tls::of(stack);
-            routes(host, upstream.as_deref()?, Front::DataPlane, tls.as_ref())
+        Routing::Standalone { upstream, .. } => routes(stack, upstream.as_deref()?, Front::Clients),
+        Routing::GatewayApi { upstream, .. } => {
+            routes(stack, upstream.as_deref()?, Front::DataPlane)
         }
     };
     Some(
@@ -67,12 +63,15 @@ impl Front {
     }
 }
 
-fn routes(host: &str, upstream: &str, front: Front, tls: Option<&Tls<'_>>) -> String {
-    let (default_server, name, unknown) = if host.is_empty() {
-        (" default_server", "_", "")
+fn routes(stack: &ValidatedStack, upstream: &str, front: Front) -> String {
+    let hosts = &stack.gateway.hosts;
+    let (default_server, names, unknown) = if hosts.is_empty() {
+        (" default_server", "_".to_owned(), "")
     } else {
-        ("", host, include_str!("nginx/unknown-host.conf"))
+        ("", hosts.join(" "), include_str!("nginx/unknown-host.conf"))
     };
+    let tls = Tls::of(stack);
+    let tls = tls.as_ref();
     let hsts = tls.map(|tls| tls.hsts("            ")).unwrap_or_default();
     let others = tls.map(Tls::others).unwrap_or_default();
     let directives = tls.map(Tls::directives).unwrap_or_default();
@@ -87,7 +86,7 @@ fn routes(host: &str, upstream: &str, front: Front, tls: Option<&Tls<'_>>) -> St
         .replace("%DIRECTIVES%", &directives)
         .replace("%CLIENT%", front.client())
         .replace("%FORWARDED_FOR%", front.forwarded_for())
-        .replace("%SERVER_NAME%", name)
+        .replace("%SERVER_NAME%", &names)
         .replace("%APP%", &socket_address(upstream))
 }
 

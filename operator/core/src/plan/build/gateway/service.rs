@@ -19,7 +19,7 @@ pub fn service(stack: &ValidatedStack) -> Service {
         Routing::Standalone { service_type, .. } => service_type,
     };
     let mut ports = vec![service::http_port(PORT_NAME, SERVICE_PORT)];
-    if stack.gateway.routing.own_tls().is_some() {
+    if stack.gateway.own_tls().is_some() {
         ports.push(service::https_port(TLS_PORT_NAME, TLS_SERVICE_PORT));
     }
     let spec = ServiceSpec {

@@ -16,7 +16,7 @@ const VOLUME: &str = "certificate";
 
 pub(super) struct Tls<'a> {
     settings: &'a GatewayTls,
-    host: &'a str,
+    hosts: &'a [String],
     public_url: &'a str,
     is_own: bool,
 }
@@ -24,14 +24,15 @@ pub(super) struct Tls<'a> {
 impl<'a> Tls<'a> {
     /// Returns TLS of the host, if nginx routes its requests.
     pub(super) fn of(stack: &'a ValidatedStack) -> Option<Self> {
-        let (host, tls, is_own) = match &stack.gateway.routing {
-            Routing::Standalone { host, tls, .. } => (host, tls, true),
-            Routing::GatewayApi { host, tls, .. } => (host, tls, false),
+        let gateway = &stack.gateway;
+        let is_own = match gateway.routing {
+            Routing::Standalone { .. } => true,
+            Routing::GatewayApi { .. } => false,
             Routing::IngressNginx { .. } => return None,
         };
         Some(Self {
-            settings: tls.as_ref()?,
-            host,
+            settings: gateway.tls.as_ref()?,
+            hosts: &gateway.hosts,
             public_url: &stack.public_url,
             is_own,
         })
@@ -103,15 +104,19 @@ impl<'a> Tls<'a> {
         format!("{indent}add_header Strict-Transport-Security {value} always;\n")
     }
 
-    /// Returns the origin of HTTPS. Only the public URL tells the port, because the Service or a load balancer may
-    /// choose another one.
+    /// Returns the origin of HTTPS of the host that a request names, which is one of the stack's: nginx selects the server
+    /// by it. Only the public URL has the port, because the Service or a load balancer may choose another one.
     fn origin(&self) -> String {
         let authority = self.public_url.strip_prefix("https://");
-        let own = authority.filter(|authority| {
-            let name = authority.split(':').next().unwrap_or_default();
-            name.eq_ignore_ascii_case(self.host)
-        });
-        format!("https://{}", own.unwrap_or(self.host))
+        let port = authority
+            .and_then(|authority| authority.split_once(':'))
+            .filter(|(name, _)| {
+                self.hosts
+                    .iter()
+                    .any(|host| name.eq_ignore_ascii_case(host))
+            })
+            .map_or_else(String::new, |(_, port)| format!(":{port}"));
+        format!("https://$host{port}")
     }
 }
 
@@ -150,18 +155,19 @@ mod tests {
     use crate::testing::stack::minimal_stack;
 
     #[test]
-    fn the_redirect_keeps_the_port_of_the_public_url_and_never_leaves_the_host() {
+    fn the_redirect_keeps_the_host_and_the_port_of_the_public_url() {
         for (public_url, origin) in [
-            ("https://go.example.com", "https://go.example.com"),
-            ("https://go.example.com:8443", "https://go.example.com:8443"),
-            ("https://GO.example.com:8443", "https://GO.example.com:8443"),
-            ("http://go.example.com:8080", "https://go.example.com"),
-            ("https://go.example.com.evil.test", "https://go.example.com"),
-            ("https://other.example.com:8443", "https://go.example.com"),
+            ("https://go.example.com", "https://$host"),
+            ("https://go.example.com:8443", "https://$host:8443"),
+            ("https://GO.example.com:8443", "https://$host:8443"),
+            ("https://example.com:8443", "https://$host:8443"),
+            ("http://go.example.com:8080", "https://$host"),
+            ("https://go.example.com.evil.test:8443", "https://$host"),
+            ("https://other.example.com:8443", "https://$host"),
         ] {
             let mut stack = minimal_stack()
                 .standalone()
-                .host("go.example.com")
+                .hosts(&["go.example.com", "example.com"])
                 .tls("go-tls");
             stack.public_url = public_url.to_owned();
             assert_eq!(Tls::of(&stack).unwrap().origin(), origin, "{public_url}");

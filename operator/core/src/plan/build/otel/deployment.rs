@@ -33,13 +33,7 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
         Some(headers) => format!("{}.{config}", headers.checksum),
         None => config,
     };
-    let template = pod::template(
-        stack,
-        Component::Otel,
-        &collector.pod,
-        checksum,
-        pod_spec(stack, collector),
-    );
+    let template = pod::template(stack, Component::Otel, checksum, pod_spec(stack, collector));
     Some(deployment::rolling(
         stack,
         Component::Otel,

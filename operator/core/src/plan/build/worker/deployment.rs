@@ -32,7 +32,6 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     let template = pod::template(
         stack,
         Component::Worker,
-        &queue.workers.pod,
         clients::checksum(stack, Component::Worker),
         certificates::mounted(stack, Component::Worker, pod_spec(stack, queue)),
     );
@@ -71,8 +70,11 @@ fn work(stack: &ValidatedStack, queue: &Queue) -> Container {
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = clients::env(stack, Component::Worker);
-    let keep_days = stack.purge.keep_days.to_string();
-    env.extend([pod::name_env(), pod::env("PURGE_KEEP_DAYS", keep_days)]);
+    let retention_days = stack.purge.retention_days.to_string();
+    env.extend([
+        pod::name_env(),
+        pod::env("PURGE_RETENTION_DAYS", retention_days),
+    ]);
     env.extend(memory::env());
     env.extend(otel::env(stack, Component::Worker));
     env

@@ -23,7 +23,7 @@ pub(super) fn kinds_missing(view: View<'_>) -> Option<Verdict> {
     let served = view.stack.has_gateway_kinds && !view.live.gateway_kinds_gone;
     (!served).then(|| {
         Verdict::fault(
-            "GatewayApiMissing",
+            "GatewayAPIMissing",
             "the cluster does not serve the kinds HTTPRoute and ReferenceGrant of gateway.networking.k8s.io: install the \
              Gateway API, or choose another gateway.provider",
         )
@@ -45,7 +45,7 @@ fn gateway_problem(parent: &Parent) -> Option<Verdict> {
             return Some(Verdict::no(
                 "GatewayNotFound",
                 format!(
-                    "gateway.parentRef: Gateway {title} does not exist: create it, or name another one"
+                    "gateway.parentRefs: Gateway {title} does not exist: create it, or name another one"
                 ),
             ));
         }
@@ -92,7 +92,7 @@ fn route_problem(view: View<'_>, parent: &Parent) -> Option<Verdict> {
             "RouteNotAccepted",
             format!(
                 "Gateway {title} does not accept the HTTPRoute ({why}): compare its listeners and their allowedRoutes \
-                 with gateway.parentRef.sectionName, gateway.host and the stack's namespace"
+                 with gateway.parentRefs[].sectionName, gateway.hosts and the stack's namespace"
             ),
         ),
         None => Verdict::no(
@@ -132,12 +132,14 @@ fn is_about(reference: &ParentReference, parent: &Parent, own: Option<&str>) -> 
         namespace,
         name,
         section_name,
+        port,
     } = reference;
     group.as_deref().unwrap_or(GROUP) == GROUP
         && kind.as_deref().unwrap_or(GATEWAY) == GATEWAY
         && namespace.as_deref().or(own) == Some(parent.namespace.as_str())
         && *name == parent.name
         && *section_name == parent.section
+        && *port == parent.port
 }
 
 /// Returns reason and message of a condition that is not true, or that it is missing.

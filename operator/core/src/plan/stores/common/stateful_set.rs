@@ -44,7 +44,7 @@ pub(in crate::plan) fn stateful_set(
                     ..RollingUpdateStatefulSetStrategy::default()
                 }),
             }),
-            template: pod::template(stack, component, &store.pod, checksum, pod_spec),
+            template: pod::template(stack, component, checksum, pod_spec),
             ..StatefulSetSpec::default()
         }),
         ..StatefulSet::default()

@@ -82,21 +82,6 @@ fn a_pod_template_merged_over_itself_is_the_same() {
     }
 }
 
-#[test]
-fn the_changes_win_over_the_fields_beside_them() {
-    let mut spec = spec(&[(
-        "app",
-        json!({"spec": {"priorityClassName": "high", "nodeSelector": {"disk": null, "zone": "a"}}}),
-    )]);
-    spec["app"]["priorityClassName"] = json!("low");
-    spec["app"]["nodeSelector"] = json!({"disk": "fast", "arch": "arm64"});
-    let templates = build::pod_templates(&resolved(spec));
-    let pod = templates[&Component::App].spec.clone().unwrap();
-    assert_eq!(pod.priority_class_name.as_deref(), Some("high"));
-    let labels = serde_json::to_value(pod.node_selector).unwrap();
-    assert_eq!(labels, json!({"arch": "arm64", "zone": "a"}));
-}
-
 /// Returns changes of the main container of the app.
 fn app(mut container: Value) -> Value {
     container["name"] = json!("app");

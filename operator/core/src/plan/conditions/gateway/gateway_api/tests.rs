@@ -88,15 +88,15 @@ fn live(entries: Value) -> Live {
 
 fn attached(facts: LiveGateway) -> ValidatedStack {
     let mut stack = minimal_stack().gateway_api().host("go.test");
-    if let Routing::GatewayApi { parent, .. } = &mut stack.gateway.routing {
-        parent.live = facts;
+    if let Routing::GatewayApi { parents, .. } = &mut stack.gateway.routing {
+        parents[0].live = facts;
     }
     stack
 }
 
 fn section(mut stack: ValidatedStack, name: &str) -> ValidatedStack {
-    if let Routing::GatewayApi { parent, .. } = &mut stack.gateway.routing {
-        parent.section = Some(name.to_owned());
+    if let Routing::GatewayApi { parents, .. } = &mut stack.gateway.routing {
+        parents[0].section = Some(name.to_owned());
     }
     stack
 }
@@ -127,11 +127,11 @@ fn the_first_obstacle_of_several_is_named() {
     assert!(found.message.contains("Gateway infra/public"), "{found:?}");
 
     stack.has_gateway_kinds = false;
-    assert_eq!(reason(&stack, &nothing), "GatewayApiMissing");
+    assert_eq!(reason(&stack, &nothing), "GatewayAPIMissing");
     assert!(verdict(&stack, &nothing).fault);
     stack.has_gateway_kinds = true;
     nothing.gateway_kinds_gone = true;
-    assert_eq!(reason(&stack, &nothing), "GatewayApiMissing");
+    assert_eq!(reason(&stack, &nothing), "GatewayAPIMissing");
     nothing.gateway_kinds_gone = false;
 
     stack = stack.tls("go-tls");
@@ -233,11 +233,34 @@ fn a_listener_that_is_named_has_an_entry_of_its_own() {
 #[test]
 fn a_gateway_of_the_same_namespace_may_be_named_without_it() {
     let mut stack = attached(LiveGateway::Unknown);
-    if let Routing::GatewayApi { parent, .. } = &mut stack.gateway.routing {
-        parent.namespace = "links".to_owned();
+    if let Routing::GatewayApi { parents, .. } = &mut stack.gateway.routing {
+        parents[0].namespace = "links".to_owned();
     }
     let short = entry(json!({"name": "public"}), GOOD.0, GOOD.1, GENERATION);
     assert_eq!(reason(&stack, &live(json!([short]))), "PodsReady");
+}
+
+#[test]
+fn every_gateway_of_several_has_to_accept_the_route() {
+    let mut stack = attached(gateway("True", json!([])));
+    if let Routing::GatewayApi { parents, .. } = &mut stack.gateway.routing {
+        let second = Parent {
+            name: "internal".to_owned(),
+            ..parents[0].clone()
+        };
+        parents.push(second);
+    }
+    let mut second = ours();
+    second["name"] = "internal".into();
+    let second = entry(second, GOOD.0, GOOD.1, GENERATION);
+    assert_eq!(reason(&stack, &live(json!([good(), second]))), "PodsReady");
+    let pending = verdict(&stack, &live(json!([good()])));
+    assert_eq!(pending.reason, "RoutePending");
+    assert!(
+        pending.message.contains("infra/internal"),
+        "{}",
+        pending.message
+    );
 }
 
 #[test]
