@@ -4,13 +4,13 @@
 set -euo pipefail
 ((EUID == 0)) || { echo "error: only root may install packages: run this with sudo" >&2; exit 1; }
 
-# Servers for the unit tests, programs for the checks, and the linker and emulator of the other architecture.
+# Programs for the checks, and the linker and emulator of the other architecture.
 packages=(
-  jq postgresql prometheus rabbitmq-server redis-server shellcheck
+  jq prometheus shellcheck
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 )
 
-# Keeps the packages from starting their servers, which would take ports and memory.
+# Keeps the package of Prometheus from starting its server: only its tool promtool is used.
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 chmod +x /usr/sbin/policy-rc.d
 apt-get update -qq

@@ -20,6 +20,8 @@ wants_cluster=no
 # yes for what takes too long for every run, too.
 everything=no
 rows=()
+# What a step that passed could not check here.
+unchecked=()
 # The processes of the endless loops.
 busy=()
 
@@ -53,6 +55,7 @@ run() {
     verdict=FAILED
     printf '=== %s FAILED (exit code %d), log: %s\n' "$name" "$status" "$log"
   fi
+  mapfile -t -O "${#unchecked[@]}" unchecked < <(grep '^not checked: ' "$log")
   passed=$((passed + good))
   failed=$((failed + bad))
   rows+=("$name|$verdict|$good/$((good + bad))|$((SECONDS - begin))|$(load)")
@@ -96,6 +99,7 @@ report() {
   done
   printf '%-34s %-8s %9s %8s\n\n' total '' '' "$(minutes "$SECONDS")"
   describe_machine
+  if ((${#unchecked[@]})); then printf '%s\n' "${unchecked[@]}" ''; fi
   printf '%d passed, %d failed\n' "$passed" "$failed"
 }
 

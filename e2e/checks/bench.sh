@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures redirects and accepted jobs in comparison with nginx and a bare publisher, all on this machine, and says what
-# has moved since the baseline. docs/performance.md explains it.
+# has moved since the baseline. workloads/bench/README.md explains it.
 #
 # It takes about five minutes, without compilation.
 #

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares e2e/images/public.txt with the public images that the code names: the list must have each of them and no
 # other. Reports the images without a digest, which are pulled by their tags alone. Also compares the released
-# programs that laptops fetch with those that closed machines build.
+# programs that laptops fetch with those that closed machines build, and the compiler of the development container.
 #
 #   digests.sh              compares
 #   digests.sh --write      writes the list, keeping the digests of unchanged names
@@ -13,7 +13,6 @@ source e2e/checks/registry.sh
 source e2e/images/names.sh
 
 list=e2e/images/public.txt
-
 
 named() {
   {
@@ -69,6 +68,15 @@ compare_releases() {
   done
 }
 
+# Checks that the development container has the compiler's image, by its digest.
+compare_container() {
+  local image
+  image=$(unset BUILDER_IMAGE && builder_image)
+  image+=@$(digest_of "$image")
+  grep -qxF "FROM $image" .devcontainer/Dockerfile \
+    || die ".devcontainer/Dockerfile has no line FROM $image" "write it there"
+}
+
 compare() {
   local wrong without
   if ! diff <(named) <(listed); then
@@ -83,7 +91,7 @@ compare() {
 }
 
 case "${1:-}" in
-  '') compare_releases && compare ;;
+  '') compare_releases && compare_container && compare ;;
   --write) write && compare ;;
   --resolve) registry_programs && write resolve && compare ;;
   *) die "unknown argument: $1" "run it as: digests.sh [--write|--resolve]" ;;

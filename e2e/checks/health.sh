@@ -10,16 +10,9 @@ key=resource.customizations.health.shortener.dev_ShortenerStack
 work=${work:-$(mktemp -d)}
 trap 'rm -rf "$work"' EXIT
 
-# build <title> <folder of a tool's go.mod> [package]
-build() {
-  local title=$1
-  shift
-  if [[ ! -d $(built "$@") ]]; then step "$title" gobuild "$@"; fi
-}
-
 argo_cd() {
   local script
-  build "Build a Lua interpreter from its Go module" "$examples_folder/lua"
+  go_step "Build a Lua interpreter from its Go module" "$examples_folder/lua"
   script=$(as_json examples/argo-cd/health.yaml | jq -er --arg key "$key" '.data[$key]') \
     || die "examples/argo-cd/health.yaml has no entry $key" "add it"
   jq -r --arg script "$script" -f "$examples_folder/health.jq" "$cases" >"$work/health.lua"
@@ -29,7 +22,7 @@ argo_cd() {
 
 flux() {
   local expression
-  build "Build a program that evaluates CEL" "$examples_folder/cel" ./expression
+  go_step "Build a program that evaluates CEL" "$examples_folder/cel" ./expression
   expression=$(as_json examples/flux/kustomizations.yaml | jq -er '.spec.healthCheckExprs[]? | select(.kind == "ShortenerStack").current') \
     || die "examples/flux/kustomizations.yaml has no expression in healthCheckExprs for a ShortenerStack" "add it"
   "$(built "$examples_folder/cel" ./expression)/expression" "$expression" <"$cases" >"$work/answers"

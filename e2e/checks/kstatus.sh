@@ -5,9 +5,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 module=$cluster_dir/tools/kstatus
-if [[ ! -d $(built "$module") ]]; then
-  remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" step "Build kstatus from its Go module" gobuild "$module"
-fi
+go_step "Build kstatus from its Go module" "$module"
 kstatus=$(built "$module")/kstatus
 
 # Each state in a stack's life, and the result for a tool that waits for it. `Failed` ends the wait of Flux at once,

@@ -4,12 +4,11 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source e2e/checks/registry.sh
-source e2e/checks/faults.sh
 
 name=shortener-pulls
 work=$(mktemp -d)
 cleanup() {
-  stop_faults
+  if [[ -n ${faults_pid:-} ]]; then kill "$faults_pid" 2>/dev/null || true; fi
   stop_registry "${registry_pid:-}" || true # in a trap its bare return has the status from before
   docker image rm --force "$name:1" "$name/two:1" "pushed/$name" >/dev/null 2>&1 || true
   if [[ -n ${SHORTENER_MIRROR:-} ]]; then forget >/dev/null 2>&1 || true; fi
@@ -33,6 +32,24 @@ push_images() {
   # Otherwise the engine would have the layers already and request nothing.
   docker image rm "pushed/$name" >/dev/null
 }
+
+# Starts the faulty proxy in front of the registry, see faults/main.go, and exports its address as SHORTENER_MIRROR.
+start_faults() {
+  local module=$repo/e2e/checks/faults deadline=$((SECONDS + 20))
+  gobuild "$module" shortener.dev/e2e/faults
+  plan well
+  "$(built "$module" shortener.dev/e2e/faults)/faults" "$registry_address" "$work" >"$work/address" 2>"$work/faults.log" </dev/null &
+  faults_pid=$!
+  until [[ -s $work/address ]]; do
+    ((SECONDS < deadline)) || die "the faulty proxy did not start within 20 s: $(cat "$work/faults.log")" "see e2e/checks/faults/main.go"
+    sleep 0.1
+  done
+  SHORTENER_MIRROR=$(<"$work/address")
+  export SHORTENER_MIRROR
+}
+
+# plan <how> [count]: sets the proxy's behavior from now on.
+plan() { printf '%s\n' "$*" >"$work/plan"; }
 
 # forget: removes the images and all their layers from the engine.
 forget() {
@@ -70,7 +87,7 @@ fails() {
 
 start_registry "$work/registry"
 push_images
-start_faults "$registry_address" "$work"
+start_faults
 
 succeeds "both names are found on the mirror" "$name:1" "$name/two:1"
 grep -q "/library/$name/manifests/sha256:" "$work/requests" || die "an image with a known digest was not pulled by it" "see source_of in e2e/cluster/public.sh"

@@ -6,10 +6,7 @@ registry_tools=$cluster_dir/tools/registry
 
 # Builds the registry and crane once and puts both on the PATH.
 registry_programs() {
-  if [[ ! -d $(built "$registry_tools") ]]; then
-    remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" \
-      step "Build registry and crane from their Go modules" gobuild "$registry_tools"
-  fi
+  go_step "Build registry and crane from their Go modules" "$registry_tools"
   PATH=$(built "$registry_tools"):$PATH
 }
 

@@ -7,9 +7,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 tool=$cluster_dir/tools/actionlint
-if [[ ! -d $(built "$tool") ]]; then
-  remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" step "Build actionlint from its Go module" gobuild "$tool"
-fi
+go_step "Build actionlint from its Go module" "$tool"
 cd "${1:-$repo}"
 failed=0
 complain() {

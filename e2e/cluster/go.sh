@@ -45,9 +45,17 @@ gobuild() {
   exec {caches}>&- {turn}>&-
 }
 
+# go_step <title> <folder of a tool's go.mod> [package]: builds it like gobuild, as a step, if it is missing.
+go_step() {
+  local title=$1
+  shift
+  if [[ ! -d $(built "$@") ]]; then
+    remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" step "$title" gobuild "$@"
+  fi
+}
+
 # module_dir <folder of a go.mod> <module path>: prints the unpacked source of that module, and
 # downloads it if it is missing.
 module_dir() {
   (cd "$1" && go mod download "$2" && go list -m -f '{{.Dir}}' "$2")
 }
-

@@ -6,7 +6,7 @@
 # shellcheck disable=SC2154 # repo, cache and cluster_dir come from lib.sh
 
 # Every public image that the code names, with the digest to pull it by, if it is known.
-public_list=${SHORTENER_IMAGES:-$repo/e2e/images/public.txt}
+public_list=$repo/e2e/images/public.txt
 pull_attempts=6
 pull_remedy="check that this machine reaches the registry; if the error is toomanyrequests, denied or unauthorized, run 'docker login';
                 set SHORTENER_MIRROR=host:port to pull from a registry that serves the same images;

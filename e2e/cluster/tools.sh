@@ -26,10 +26,7 @@ link() {
 need() {
   local program=$1
   shift
-  if [[ ! -d $(built "$@") ]]; then
-    remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" \
-      step "${title:-Build $program from its Go module}" gobuild "$@"
-  fi
+  go_step "${title:-Build $program from its Go module}" "$@"
   link "$program" "$@"
 }
 

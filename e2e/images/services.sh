@@ -33,13 +33,7 @@ ensure_service_image() {
 }
 
 # go_programs <name>: compiles the programs of modules/<name>, once per content.
-go_programs() {
-  local module=$images_dir/modules/$1
-  if [[ ! -d $(built "$module") ]]; then
-    remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" \
-      step "Build $1 from its Go module" gobuild "$module"
-  fi
-}
+go_programs() { go_step "Build $1 from its Go module" "$images_dir/modules/$1"; }
 
 # program_key <name>: prints a key that changes with the programs of modules/<name> and with the compiler.
 program_key() { basename "$(built "$images_dir/modules/$1")"; }

@@ -115,7 +115,9 @@ async fn lead(
             break Ok(());
         }
         match leader.term(&mut elector, stop).await {
-            Ok(Some(lost)) => warn!("this replica is no longer the leader: {lost}; it stands by"),
+            Ok(Some(lost)) => {
+                warn!("this replica is no longer the leader and becomes a standby: {lost}")
+            }
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         }

@@ -10,7 +10,7 @@
 //	broken N      the next N requests for a manifest lose their connection, and the plan is counted down
 //	refuse        every request for a manifest is answered with 403
 //
-// Requests below /files/ are answered from <folder>/files. <folder>/requests has a line for each request.
+// <folder>/requests has a line for each request.
 package main
 
 import (
@@ -29,7 +29,6 @@ import (
 
 type proxy struct {
 	registry http.Handler
-	files    http.Handler
 	folder   string
 	lock     sync.Mutex
 }
@@ -40,20 +39,17 @@ func main() {
 	}
 	folder := os.Args[2]
 	registry := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: os.Args[1]})
-	files := http.StripPrefix("/files/", http.FileServer(http.Dir(filepath.Join(folder, "files"))))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(listener.Addr())
-	log.Fatal(http.Serve(listener, &proxy{registry: registry, files: files, folder: folder}))
+	log.Fatal(http.Serve(listener, &proxy{registry: registry, folder: folder}))
 }
 
 func (p *proxy) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	plan, count := p.next(request)
 	switch {
-	case strings.HasPrefix(request.URL.Path, "/files/"):
-		p.files.ServeHTTP(answer, request)
 	case plan == "slow":
 		pause := time.Duration(count) * time.Millisecond
 		time.Sleep(pause)

@@ -1,7 +1,7 @@
 //! A password that changes under load (F9): the pods that use it are replaced, and no request fails.
 //!
 //! The password is the one of the cache, without which every request can be answered. The managed database cannot hold this
-//! promise: it is one pod, so writes, and links that no cache has, wait for its restart (docs/operations.md).
+//! promise: it is one pod, so writes, and links that no cache has, wait for its restart (docs/credentials.md).
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;

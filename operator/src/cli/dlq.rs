@@ -99,7 +99,7 @@ pub enum DlqError {
     Find(#[from] FindError),
     /// The app does not run.
     #[error(
-        "stack {0} has no running pod of the app, which reads the dead letters: `kubectl shortener status {0}` says why"
+        "stack {0} has no running pod of the app, which reads the dead letters: see `kubectl shortener status {0}`"
     )]
     NoPod(String),
     /// The API server refused to run the program, or did not answer.

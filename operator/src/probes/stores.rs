@@ -50,7 +50,7 @@ pub async fn run(backends: Arc<Backends>, transport: Transport) {
                     Ok(states) => return Some(faults(&states, &known)),
                     Err(error) => {
                         let (namespace, name) = &stack;
-                        tracing::debug!(stack = %name, %namespace, %pod, %error, "a pod does not tell the state of its stores");
+                        tracing::debug!(stack = %name, %namespace, %pod, %error, "a pod does not report the state of its stores");
                     }
                 }
             }

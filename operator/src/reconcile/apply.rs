@@ -51,7 +51,7 @@ pub async fn pause(scope: &Scope, identity: &StackIdentity) -> Applied {
 pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) -> Option<Applied> {
     let deadline = Instant::now() + TIME;
     if owner::is_gone(scope, identity, &desired).await {
-        tracing::info!(stack = %identity.name, namespace = %identity.namespace, "the stack is gone although the watch has not shown its deletion, so nothing is written");
+        tracing::info!(stack = %identity.name, namespace = %identity.namespace, "the stack was deleted, which the watch has not reported yet, so nothing is written");
         return None;
     }
     let Desired {

@@ -120,8 +120,7 @@ fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> 
     };
     let mut message = failure.message.clone();
     if view.stack.is_held(component) && keeps_templates(view, component) {
-        message
-            .push_str("; until then the pod templates of the app and the workers stay as they are");
+        message.push_str("; until then the pod templates of the app and the workers do not change");
     }
     Some(Verdict {
         fault: true,

@@ -29,8 +29,8 @@ pub enum ValidateError {
     },
     /// A credential, or the volume that needed it, is still being deleted.
     #[error(
-        "{kind} {name} is still being deleted, and a new one may exist only after it: wait, and the stack continues by \
-         itself; if it stays, delete the pod that uses it, or check its finalizers"
+        "{kind} {name} is still being deleted: wait until the operator can create a new one; if it does not disappear, \
+         delete the pod that uses it, or check its finalizers"
     )]
     DataTerminating {
         /// Kind of the object: Secret or volume claim.

@@ -95,7 +95,7 @@ impl Pass<'_> {
         });
         for workload in kept {
             let name = workload.name_any();
-            tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, namespace = %self.identity.namespace, "left as it is, because a Secret or a volume that it uses is not in place");
+            tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, namespace = %self.identity.namespace, "not changed, because a Secret or a volume that it uses is not available");
             self.wanted.insert((kind::<K>(), name));
         }
         self.write(admitted, Treatment::Child).await;

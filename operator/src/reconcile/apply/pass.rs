@@ -201,7 +201,7 @@ impl<'a> Pass<'a> {
         tracing::info!(child = %child::<K>(name), %stack, %namespace, "applied");
         let left = differences(&serde_json::to_value(&written)?, &rendered);
         if !left.is_empty() {
-            tracing::warn!(child = %child::<K>(name), %stack, %namespace, fields = %paths(&left).join(", "), "the API server stored other values than were sent, as with a webhook that changes them; they are left as they are");
+            tracing::warn!(child = %child::<K>(name), %stack, %namespace, fields = %paths(&left).join(", "), "the API server stored other values than the operator sent, for example because of a webhook; the operator keeps them");
         }
         let before = live.and_then(|live| live.resource_version.clone());
         let write = Write::of(written.meta(), hash, before, left);

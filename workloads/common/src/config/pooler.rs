@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_documents_have_the_limits_for_the_role() {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/external-stores.md");
         let page = fs::read_to_string(page).unwrap();
         for (name, value) in LIMITS {
             let statement = format!("ALTER ROLE app SET {name} = '{value}';");

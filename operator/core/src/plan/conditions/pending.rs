@@ -25,7 +25,7 @@ pub fn held_back(progressing: Verdict, pending: &[PendingChange]) -> Verdict {
     Verdict::no(
         CHANGES_PENDING,
         format!(
-            "this release of the operator would restart {}{more}, which upgradePolicy OnSpecChange holds back (see \
+            "this release of the operator would restart {}{more}; with upgradePolicy OnSpecChange this is pending (see \
              status.pendingChanges): edit the spec, or set the annotation {RELEASE} of the stack to another value, when \
              their pods may restart",
             names.join(", ")

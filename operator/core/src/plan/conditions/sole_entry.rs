@@ -107,7 +107,7 @@ pub fn sole_entry(view: View<'_>) -> Option<Verdict> {
         return Some(Verdict::no(
             "Exposed",
             format!(
-                "pod {} uses the network of its node, where NetworkPolicies do not protect it: take hostNetwork out of what changes the pods of this namespace",
+                "pod {} uses the network of its node, where NetworkPolicies do not protect it: remove hostNetwork from the webhook or policy that adds it to the pods of this namespace",
                 pod.name_any()
             ),
         ));

@@ -48,7 +48,7 @@ pub fn plan_only() -> Verdict {
     Verdict::no(
         "PlanOnly",
         format!(
-            "nothing is applied, and status.plan says what would be: remove the annotation {PLAN_ONLY} to apply it"
+            "nothing is applied, and status.plan shows the changes: remove the annotation {PLAN_ONLY} to apply them"
         ),
     )
 }

@@ -110,7 +110,7 @@ fn collection(plan: &Plan, changes: &Changes) -> Option<Risk> {
         reason: RiskReason::CollectionChanges,
         child: changed.child.clone(),
         message: format!(
-            "the app leaves the collection {} for {}: the documents stay in the old one and are not found until they are written again",
+            "the collection changes from {} to {}: documents are not found until the app has filled the new one from the database",
             text(Some(before)),
             text(Some(after))
         ),
@@ -135,7 +135,7 @@ fn queue(plan: &Plan, live: &LiveChildren, changes: &Changes) -> Option<Risk> {
             (RiskReason::QueueDrains, message)
         }
         Drain::Skipped if plan.stack.queue.is_none() && changes.deleted.contains(&child) => {
-            let message = "it is deleted without waiting for the jobs in it, which nothing works off: remove the annotation shortener.dev/force-disable to drain the queue first";
+            let message = "it is deleted with the jobs in it, which are never processed: remove the annotation shortener.dev/force-disable to drain the queue first";
             (RiskReason::QueueGivenUp, message.to_owned())
         }
         Drain::Skipped | Drain::Wanted | Drain::Drained => return None,

@@ -58,7 +58,7 @@ fn verdict(view: View<'_>, queue: &Queue) -> Verdict {
 
 /// Returns the verdict on a broker that takes jobs, but has little room for dead letters.
 fn full(dropped: bool) -> Verdict {
-    let remedy = "replay or drop them (operator dlq), or raise spec.queue.deadLetters";
+    let remedy = "replay or drop them (kubectl shortener dlq), or raise spec.queue.deadLetters";
     if dropped {
         let message = format!(
             "the broker accepts jobs, but the dead-letter queue was full and the broker dropped the oldest dead letters: {remedy}"
