@@ -42,10 +42,11 @@ async fn a_standalone_gateway_follows_the_app_to_a_new_address() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_provider_can_change_on_a_live_stack() -> Result<()> {
+async fn the_provider_can_change_on_a_live_stack_and_serves_every_host() -> Result<()> {
     Space::with("provider", async |space| {
         space.unused_database().await?;
         let stack = space.stack("acme");
+        let hosts = [space.host(), format!("alias.{}", space.host())];
         for provider in [
             Provider::Standalone,
             Provider::IngressNginx,
@@ -53,9 +54,13 @@ async fn the_provider_can_change_on_a_live_stack() -> Result<()> {
             Provider::Standalone,
             Provider::GatewayApi,
         ] {
-            stack.apply(&echo_spec(space, provider)).await?;
+            let mut spec = echo_spec(space, provider);
+            spec["gateway"]["hosts"] = json!(hosts);
+            stack.apply(&spec).await?;
             stack.ready().await?;
-            GatewayClient::open(space, &stack, provider, &space.host()).await?;
+            for host in &hosts {
+                GatewayClient::open(space, &stack, provider, host).await?;
+            }
             let expected: &[&str] = match provider {
                 Provider::IngressNginx => &["Ingress/acme", "Ingress/acme-api"],
                 Provider::Standalone => &[],

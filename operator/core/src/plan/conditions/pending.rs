@@ -58,12 +58,12 @@ mod tests {
         }
         let found = held_back(settled(), &pending(&["a", "b"]));
         assert_eq!((found.holds, found.reason), (false, CHANGES_PENDING));
-        for part in ["restart a, b, which", "edit the spec", RELEASE] {
+        for part in ["restart a, b;", "edit the spec", RELEASE] {
             assert!(found.message.contains(part), "{}", found.message);
         }
         let found = held_back(settled(), &pending(&["a", "b", "c", "d", "e"]));
         assert!(
-            found.message.contains("a, b, c and 2 more, which"),
+            found.message.contains("a, b, c and 2 more;"),
             "{}",
             found.message
         );
