@@ -194,6 +194,33 @@ mod tests {
     }
 
     #[test]
+    fn an_example_fits_its_schema() {
+        let schemas = Schemas {
+            document: &DOCUMENT,
+            is_closed: false,
+        };
+        let mut parts = vec![&*DOCUMENT];
+        let mut count = 0;
+        while let Some(part) = parts.pop() {
+            let of_schema = part["examples"].as_array().into_iter().flatten();
+            let of_schema = of_schema.map(|example| (part, example));
+            let beside = part
+                .get("example")
+                .map(|example| (&part["schema"], example));
+            for (schema, example) in of_schema.chain(beside) {
+                assert!(schemas.fits(schema, example), "{example}: {schema}");
+                count += 1;
+            }
+            match part {
+                Value::Object(fields) => parts.extend(fields.values()),
+                Value::Array(values) => parts.extend(values),
+                _ => {}
+            }
+        }
+        assert!(count > 30, "{count}");
+    }
+
+    #[test]
     fn a_path_has_one_operation() {
         for (path, id) in [
             ("/", "root"),
