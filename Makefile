@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down dev tables test test-all integrations bench bench-operator pgo soak check fmt crds readme images dist release rehearse
+.PHONY: help up down dev tables test test-all integrations bench bench-operator pgo soak check fmt crds api readme images dist release rehearse
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ fmt: ## Format the Rust code
 
 crds: ## Write crds/, its copy in the chart and docs/reference.md from the Rust types
 	@e2e/checks/crd.sh --write
+
+api: ## Write docs/api.md from the OpenAPI document of the app
+	@e2e/checks/api-page.sh --write
 
 readme: ## Write the chart's README from its values.yaml
 	@charts/readme.sh --write

@@ -141,6 +141,7 @@ source_stage() {
   more check 'make up on a laptop' e2e/checks/portable.sh
   run check 'public images' e2e/checks/digests.sh
   run check 'documents' e2e/checks/docs.sh
+  run check 'page of the HTTP API' e2e/checks/api-page.sh
   run check 'features of programs and tests' e2e/checks/features.sh
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
   more check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \

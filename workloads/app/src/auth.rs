@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The header with a key, as an alternative to `Authorization: Bearer`.
-pub const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 const MISSING: &str =
     "This needs a key; send it as `Authorization: Bearer <key>` or as `X-Api-Key`.";

@@ -18,7 +18,6 @@ pub mod limits;
 pub mod location;
 pub mod metrics;
 pub mod observe;
-pub mod openapi;
 pub mod page;
 pub mod program;
 pub mod publisher;

@@ -22,7 +22,7 @@ use self::html::STYLE;
 use crate::error::Error;
 
 /// The media type of a page.
-pub const TEXT_HTML: &str = "text/html; charset=utf-8";
+const TEXT_HTML: &str = "text/html; charset=utf-8";
 
 /// Returns what the page of a status says, if it has one: its heading, a sentence, and true if the detail of the problem is
 /// written for people as well.
@@ -67,8 +67,7 @@ pub fn policy() -> &'static str {
 }
 
 /// Returns the page of a status, if it has one, with the detail of the problem where that is written for people.
-#[must_use]
-pub fn of_status(status: StatusCode, detail: &str) -> Option<String> {
+fn of_status(status: StatusCode, detail: &str) -> Option<String> {
     let (heading, sentence, tells_why) = text_of(status)?;
     let page = Html::titled(heading).paragraph(sentence);
     let page = match tells_why {

@@ -2,69 +2,59 @@
 
 use axum::{
     Router,
-    body::Bytes,
     middleware::{from_fn, from_fn_with_state},
+    routing::{MethodRouter, get, post},
 };
 use shortener_common::internal;
-use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
-use utoipa_axum::{
-    router::{OpenApiRouter, UtoipaMethodRouter},
-    routes,
-};
 
 use crate::{
-    config::ServeArgs,
     error::Error,
     observe,
     routes::{
         admin::{dead_letters, links},
-        docs, health, jobs, metrics, openapi, preview, redirect, shorten,
+        docs, health, jobs, metrics, openapi, redirect, shorten,
     },
     state::AppState,
 };
 
-/// Returns the routes of the public port with their documentation.
-fn documented() -> OpenApiRouter<AppState> {
-    let info = InfoBuilder::new()
-        .title("Link shortener")
-        .version(env!("CARGO_PKG_VERSION"))
-        .description(Some("Creates short codes for URLs and redirects them. The gateway also has `/api/health`, `/api/metrics`, `/api/shorten`, `/api/jobs` and `/api/docs/…`, and links under `/api/links/{code}`. The routes below `/api/admin` always need a key with the scope `admin`."));
-    let router = OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info.build()).build())
-        .routes(routes!(health::health))
-        .routes(routes!(metrics::public))
-        .routes(routes!(shorten::shorten))
-        .routes(routes!(jobs::enqueue))
-        .routes(routes!(jobs::job))
-        .routes(routes!(docs::put, docs::get, docs::delete))
-        .routes(routes!(docs::query))
-        .routes(routes!(links::list, links::create))
-        .routes(routes!(links::get, links::change, links::delete))
-        .routes(routes!(links::disable))
-        .routes(routes!(links::enable))
-        .routes(routes!(dead_letters::list))
-        .routes(routes!(dead_letters::get))
-        .routes(routes!(dead_letters::replay))
-        .routes(routes!(dead_letters::remove))
-        .routes(routes!(openapi::openapi))
-        .routes(routes!(redirect::follow))
-        .routes(routes!(redirect::root));
-    with_previews(router)
-}
-
-/// Adds the documentation of previews. Redirects hand these requests on, because the router has no pattern for a
-/// suffix.
-fn with_previews(mut router: OpenApiRouter<AppState>) -> OpenApiRouter<AppState> {
-    let (schemas, paths, _): UtoipaMethodRouter<AppState> = routes!(preview::preview);
-    let document = router.get_openapi_mut();
-    document.paths.merge(paths);
-    let components = document.components.get_or_insert_default();
-    components.schemas.extend(schemas);
-    router
+/// Returns the handlers of the public port, each with its template. The preview of a link has none: the router has no
+/// pattern for a suffix, so [`redirect::follow`] passes it on.
+pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 18] {
+    [
+        ("/health", get(health::health)),
+        ("/metrics", get(metrics::public)),
+        ("/shorten", post(shorten::shorten)),
+        ("/jobs", post(jobs::enqueue)),
+        ("/jobs/{id}", get(jobs::job)),
+        (
+            "/docs/{id}",
+            get(docs::get).put(docs::put).delete(docs::delete),
+        ),
+        ("/docs/query", post(docs::query)),
+        ("/api/admin/links", get(links::list).post(links::create)),
+        (
+            "/api/admin/links/{code}",
+            get(links::get).patch(links::change).delete(links::delete),
+        ),
+        ("/api/admin/links/{code}/disable", post(links::disable)),
+        ("/api/admin/links/{code}/enable", post(links::enable)),
+        ("/api/admin/dead-letters", get(dead_letters::list)),
+        ("/api/admin/dead-letters/{id}", get(dead_letters::get)),
+        ("/api/admin/dead-letters/replay", post(dead_letters::replay)),
+        ("/api/admin/dead-letters/drop", post(dead_letters::remove)),
+        ("/openapi.json", get(openapi::openapi)),
+        ("/", get(redirect::root)),
+        ("/{code}", get(redirect::follow)),
+    ]
 }
 
 /// Returns the router of the public port.
 pub fn public(state: AppState) -> Router {
-    let (router, _) = documented().split_for_parts();
+    let router = handlers()
+        .into_iter()
+        .fold(Router::new(), |router, (template, handler)| {
+            router.route(template, handler)
+        });
     router
         .fallback(|| async { Error::NotFound })
         .layer(from_fn_with_state(state.clone(), observe::public))
@@ -76,18 +66,4 @@ pub fn internal(state: AppState) -> Router {
     internal::router(state)
         .fallback(|| async { Error::NotFound })
         .layer(from_fn(observe::internal))
-}
-
-/// Returns the OpenAPI description of the public port, as the handlers give it.
-#[must_use]
-pub fn openapi() -> OpenApi {
-    documented().split_for_parts().1
-}
-
-/// Returns the OpenAPI document of a service with these settings as JSON.
-#[must_use]
-pub fn openapi_document(config: &ServeArgs) -> Bytes {
-    crate::openapi::complete(openapi(), config)
-        .to_string()
-        .into()
 }

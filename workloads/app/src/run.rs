@@ -109,9 +109,8 @@ impl Server {
             tracer,
             memory,
         };
-        let document = router::openapi_document(&config);
         Ok(Self {
-            state: AppState::new(config, observed, links, profiles, document),
+            state: AppState::new(config, observed, links, profiles),
             public,
             internal,
             background,

@@ -24,6 +24,7 @@ use crate::{
     limits::{Limits, Rates},
     metrics::Metrics,
     publisher::{Publisher, letters::DeadLetters},
+    routes::openapi,
     store::{cache::Cache, cached::CachedLinks, jobs::Jobs},
 };
 
@@ -69,7 +70,7 @@ pub struct Shared {
     pub limits: Limits,
     /// The rate limits by the key of a client.
     pub key_limits: Limits,
-    /// The OpenAPI document, serialized.
+    /// The OpenAPI document of this service.
     pub openapi: Bytes,
     draining: AtomicBool,
 }
@@ -126,7 +127,6 @@ impl AppState {
         observed: Observed,
         links: CachedLinks,
         profiles: Profiles,
-        openapi: Bytes,
     ) -> Self {
         let cache = profiles.cache.as_ref();
         Self(Arc::new(Shared {
@@ -143,7 +143,7 @@ impl AppState {
             limits: Limits::new(Rates::by_address(&config), cache),
             key_limits: Limits::new(Rates::by_key(&config), cache),
             guard: profiles.guard,
-            openapi,
+            openapi: openapi::document(&config),
             draining: AtomicBool::new(false),
             config,
         }))

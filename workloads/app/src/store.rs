@@ -11,25 +11,21 @@ pub mod purge_sweeper;
 use axum::body::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// The maximum length of the reason for a takedown and of its notice, in characters.
 pub const MAX_TEXT: usize = 500;
 
 /// A link as its creator gets it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Link {
     /// Short code.
-    #[schema(example = "k7Qm2xB")]
     pub code: String,
     /// Destination, as given.
     pub url: String,
     /// Creation time of the link (RFC 3339).
     // In whole microseconds, like the next one.
-    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// Expiry time of the link (RFC 3339), if it expires.
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
 }
 

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::{
-    client::{Response, json_bytes, send},
+    client::{Response, exchange, json_bytes},
     servers,
 };
 
@@ -144,7 +144,7 @@ impl Broker {
 
 async fn ask(api: SocketAddr, method: &str, path: &str, body: &str) -> Response {
     let request = json_bytes(method, path, servers::BROKER_AUTHORIZATION, body.as_bytes());
-    send(api, request).await
+    exchange(api, &request).await
 }
 
 /// Repeats the query until it succeeds; panics with the last error after the time limit.

@@ -8,6 +8,8 @@ use tokio::{
     net::TcpStream,
 };
 
+use crate::openapi;
+
 /// A response as received.
 #[derive(Debug)]
 pub struct Response {
@@ -155,9 +157,16 @@ impl Connection {
     }
 }
 
-/// Sends one request on a separate connection.
+/// Sends one request to the app on a separate connection, and checks the response against the OpenAPI document.
 pub async fn send(address: SocketAddr, request: impl AsRef<[u8]>) -> Response {
     let request = request.as_ref();
+    let response = exchange(address, request).await;
+    openapi::check(request, &response);
+    response
+}
+
+/// Sends one request to any server on a separate connection.
+pub async fn exchange(address: SocketAddr, request: &[u8]) -> Response {
     let mut connection = Connection::open(address).await;
     connection.write(request).await;
     connection

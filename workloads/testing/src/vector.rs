@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    client::{Response, json_bytes, send},
+    client::{Response, exchange, json_bytes},
     servers,
 };
 
@@ -91,7 +91,7 @@ impl Collection {
         let path = format!("/collections/{}{path}", self.name);
         let key = format!("api-key: {}\r\n", self.key);
         let body = body.to_string();
-        send(self.http, json_bytes(method, &path, &key, body.as_bytes())).await
+        exchange(self.http, &json_bytes(method, &path, &key, body.as_bytes())).await
     }
 }
 

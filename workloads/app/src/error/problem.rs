@@ -1,13 +1,9 @@
 //! The body of an error response.
 
 use serde::Serialize;
-use utoipa::{IntoResponses, ToSchema};
-
-/// The media type of an error response.
-pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// An invalid field.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     /// Name of the field.
     pub field: &'static str,
@@ -16,10 +12,9 @@ pub struct FieldError {
 }
 
 /// An error response (RFC 9457).
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct Problem {
     /// Type of the problem: a stable URI path.
-    #[schema(example = "/problems/not-found")]
     pub r#type: String,
     /// Title of the problem type.
     pub title: &'static str,
@@ -35,33 +30,4 @@ pub struct Problem {
     /// Trace identifier of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
-}
-
-/// The error responses of every route that reads a JSON body, for the OpenAPI document. It shows these comments, and
-/// [`crate::openapi`] adds those of every route.
-#[derive(Debug, IntoResponses)]
-pub enum BodyProblem {
-    /// The body did not arrive in time
-    #[response(status = 408, content_type = PROBLEM_JSON)]
-    Late(Problem),
-    /// The body is too large
-    #[response(status = 413, content_type = PROBLEM_JSON)]
-    TooLarge(Problem),
-    /// The body is not application/json
-    #[response(status = 415, content_type = PROBLEM_JSON)]
-    NotJson(Problem),
-}
-
-/// The error responses of every route that reads a body to its end without a use for it, for the OpenAPI document.
-#[derive(Debug, IntoResponses)]
-pub enum UnreadBody {
-    /// The body is incomplete
-    #[response(status = 400, content_type = PROBLEM_JSON)]
-    Incomplete(Problem),
-    /// The body did not arrive in time
-    #[response(status = 408, content_type = PROBLEM_JSON)]
-    Late(Problem),
-    /// The body is too large
-    #[response(status = 413, content_type = PROBLEM_JSON)]
-    TooLarge(Problem),
 }

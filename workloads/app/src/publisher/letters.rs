@@ -17,7 +17,6 @@ use shortener_common::{
 };
 use tokio::sync::{Mutex, MutexGuard};
 use tracing::field::display;
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use self::session::Session;
@@ -47,12 +46,11 @@ pub enum Operation {
 }
 
 /// The result of working on dead letters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Swept {
     /// Number of dead letters that were replayed or deleted.
     pub done: usize,
     /// Chosen identifiers of which no dead letter was found; if `complete` is false, there may be one.
-    #[schema(value_type = Vec<String>)]
     pub missing: BTreeSet<Uuid>,
     /// False if the time limit ended before every chosen dead letter was found. If all are chosen, send the request
     /// again.

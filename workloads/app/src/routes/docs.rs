@@ -1,6 +1,6 @@
 //! Documents and the search for the nearest ones; both need the vector profile.
 
-mod bodies;
+pub mod bodies;
 mod fields;
 
 use axum::{
@@ -15,15 +15,14 @@ use shortener_common::{
     trace::TraceContext,
 };
 
-pub use self::fields::{MAX_CONDITIONS, MAX_VALUES};
 use self::{
-    bodies::{DocumentRequest, DocumentResponse, DocumentWritten, QueryRequest, QueryResponse},
+    bodies::{DocumentResponse, DocumentWritten, QueryResponse},
     fields::Content,
 };
 use super::jobs::trace_of;
 use crate::{
     body,
-    error::{BodyProblem, Error, UnreadBody},
+    error::Error,
     indexer::{index_job, log_refusal},
     state::{AppState, Queue, Vector},
 };
@@ -37,22 +36,6 @@ pub const MAX_PAYLOADS: usize = fields::MAX_LIMIT as usize;
 /// Stores or replaces a document, so that queries find it.
 ///
 /// With the queue profile, a job writes it to the vector store. Without it, that is done before the response.
-#[utoipa::path(
-    put,
-    path = "/docs/{id}",
-    operation_id = "put_document",
-    params(("id" = u64, Path, description = "The document", maximum = 9_223_372_036_854_775_807_u64)),
-    request_body = DocumentRequest,
-    responses(
-        (status = 200, description = "The document was replaced, and queries find it", body = DocumentWritten),
-        (status = 201, description = "The document was stored, and queries find it", body = DocumentWritten),
-        (status = 202, description = "The document was stored, and queries will find it", body = DocumentWritten),
-        (status = 400, description = "Malformed JSON or invalid fields"),
-        BodyProblem,
-        (status = 501, description = "The vector profile is not enabled"),
-        (status = 503, description = "The database or, without the queue profile, the vector store is not available"),
-    )
-)]
 pub async fn put(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let Some(vector) = &state.vector else {
         return disabled(request).await;
@@ -85,18 +68,6 @@ pub async fn put(State(state): State<AppState>, request: Request) -> Result<Resp
 }
 
 /// Reads a document from the database.
-#[utoipa::path(
-    get,
-    path = "/docs/{id}",
-    operation_id = "document",
-    params(("id" = u64, Path, description = "The document", maximum = 9_223_372_036_854_775_807_u64)),
-    responses(
-        (status = 200, description = "The document", body = DocumentResponse),
-        (status = 404, description = "No such document"),
-        (status = 501, description = "The vector profile is not enabled"),
-        (status = 503, description = "The database is not available"),
-    )
-)]
 pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Json<DocumentResponse>, Error> {
     let vector = state.vector.as_ref().ok_or(DISABLED)?;
     let id = id_of(&uri).ok_or(Error::NotFound)?;
@@ -107,20 +78,6 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Json<Documen
 /// Deletes a document, so that queries no longer find it.
 ///
 /// With the queue profile, a job removes it from the vector store. Without it, that is done before the response.
-#[utoipa::path(
-    delete,
-    path = "/docs/{id}",
-    operation_id = "delete_document",
-    params(("id" = u64, Path, description = "The document", maximum = 9_223_372_036_854_775_807_u64)),
-    responses(
-        (status = 202, description = "The document was deleted, and queries will no longer find it", body = DocumentWritten),
-        (status = 204, description = "The document was deleted, and queries no longer find it"),
-        UnreadBody,
-        (status = 404, description = "No such document"),
-        (status = 501, description = "The vector profile is not enabled"),
-        (status = 503, description = "The database or, without the queue profile, the vector store is not available"),
-    )
-)]
 pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let Some(vector) = &state.vector else {
         return disabled(request).await;
@@ -137,19 +94,6 @@ pub async fn delete(State(state): State<AppState>, request: Request) -> Result<R
 }
 
 /// Finds the documents whose vectors are nearest to a vector.
-#[utoipa::path(
-    post,
-    path = "/docs/query",
-    operation_id = "query_documents",
-    request_body = QueryRequest,
-    responses(
-        (status = 200, description = "The nearest documents", body = QueryResponse),
-        (status = 400, description = "Malformed JSON or invalid fields"),
-        BodyProblem,
-        (status = 501, description = "The vector profile is not enabled"),
-        (status = 503, description = "The vector store is not available"),
-    )
-)]
 pub async fn query(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let Some(vector) = &state.vector else {
         return disabled(request).await;

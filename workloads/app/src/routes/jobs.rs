@@ -14,13 +14,12 @@ use shortener_common::{
     queue::{job::task_of, origin::Origin},
     trace::{TRACESTATE, TraceContext},
 };
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
     auth::{self, Client},
     body,
-    error::{BodyProblem, Error},
+    error::Error,
     publisher::NewJob,
     scope::Scope,
     state::{AppState, Queue, Shared},
@@ -31,20 +30,18 @@ use crate::{
 pub const MAX_BODY: usize = 64 * 1024;
 /// The header that makes repeated requests one job.
 /// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>
-pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The maximum length of a key in bytes.
-pub const MAX_KEY: usize = 255;
+const MAX_KEY: usize = 255;
 /// The maximum length of a `tracestate` that is forwarded, in bytes; every tracing system must accept this length.
 const MAX_TRACESTATE: usize = 512;
 
 /// The job was accepted. It may not have started yet, and it may still fail.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct Enqueued {
     /// Always `enqueued`.
-    #[schema(example = "enqueued")]
     status: &'static str,
     /// Identifier of the job, for `GET /jobs/{id}`.
-    #[schema(format = "uuid")]
     id: String,
     /// Trace identifier of the request, which the job continues.
     trace_id: String,
@@ -55,23 +52,6 @@ pub struct Enqueued {
 /// The body is any JSON object: `task` is the name of the task, `id` is the client's own identifier. The response
 /// is sent once the broker has confirmed the job. Without `Idempotency-Key`, every request creates a job. Some tasks
 /// need a key even where other jobs need none.
-#[utoipa::path(
-    post,
-    path = "/jobs",
-    operation_id = "enqueue",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body within a day create one job", example = "8e03978e-40d5")),
-    request_body(content = Object, description = "The job, at most 64 KiB", example = json!({"task": "email", "id": 1})),
-    responses(
-        (status = 202, description = "The queue has stored the job", body = Enqueued),
-        (status = 400, description = "Not a JSON object, or an invalid key"),
-        BodyProblem,
-        (status = 401, description = "The task needs a key"),
-        (status = 403, description = "The task needs a key with the scope `jobs`, or the service has no keys"),
-        (status = 422, description = "The key was already used with another body"),
-        (status = 501, description = "The queue profile is not enabled"),
-        (status = 503, description = "The queue does not accept jobs at the moment"),
-    )
-)]
 pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let Some(queue) = &state.queue else {
         // The body is read, so that the proxy can reuse the connection.
@@ -149,18 +129,6 @@ async fn note(queue: &Queue, key: Option<&str>, id: Uuid) {
 ///
 /// A job that no worker has received yet is `enqueued`. That is known by its identifier alone, for as long as
 /// finished jobs are kept.
-#[utoipa::path(
-    get,
-    path = "/jobs/{id}",
-    operation_id = "job",
-    params(("id" = String, Path, description = "The `id` in the response to `POST /jobs`", format = "uuid")),
-    responses(
-        (status = 200, description = "The state of the job", body = JobStatus),
-        (status = 404, description = "No such job"),
-        (status = 501, description = "The queue profile is not enabled"),
-        (status = 503, description = "The database is not available"),
-    )
-)]
 pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStatus>, Error> {
     let Some(queue) = &state.queue else {
         return Err(Error::ProfileDisabled("queue"));

@@ -7,15 +7,6 @@ use shortener_common::internal;
 use crate::{error::Error, state::AppState};
 
 /// Returns metrics in the classic text format, or in OpenMetrics with exemplars if `Accept` requests it.
-#[utoipa::path(
-    get,
-    path = "/metrics",
-    operation_id = "metrics",
-    responses(
-        (status = 200, description = "All metrics of the replica", content((String = "text/plain"), (String = "application/openmetrics-text"))),
-        (status = 404, description = "Metrics are not served on the public port"),
-    )
-)]
 pub async fn public(State(state): State<AppState>, headers: HeaderMap) -> Result<Response, Error> {
     if !state.config.expose_metrics {
         return Err(Error::NotFound);

@@ -1,16 +1,175 @@
-//! The OpenAPI document of the public routes.
+//! The OpenAPI document of the public port: one file, with the address and the size of vectors of this service.
 
 use axum::{
+    body::Bytes,
     extract::State,
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, header::CONTENT_TYPE};
 
-use crate::state::AppState;
+use crate::{config::ServeArgs, state::AppState};
+
+const DOCUMENT: &str = include_str!("../../openapi.json");
 
 /// Returns the OpenAPI 3.1 description of this API.
-#[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", responses((status = 200, description = "This document", body = Object, content_type = "application/json")))]
 pub async fn openapi(State(state): State<AppState>) -> Response {
     let json = HeaderValue::from_static("application/json");
     ([(CONTENT_TYPE, json)], state.openapi.clone()).into_response()
+}
+
+/// Returns the document of a service with these settings. A URL has no character that JSON writes in another way.
+#[must_use]
+pub fn document(config: &ServeArgs) -> Bytes {
+    let address = config.public_url.as_str().trim_end_matches('/');
+    let size = config.vector.vector_size;
+    DOCUMENT
+        .replace("http://localhost:8080", address)
+        .replace("\"minItems\": 4,", &format!("\"minItems\": {size},"))
+        .replace("\"maxItems\": 4,", &format!("\"maxItems\": {size},"))
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::Parser;
+    use serde::{
+        Deserialize, Deserializer,
+        de::{Error, Visitor, value},
+        forward_to_deserialize_any,
+    };
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        config::{Cli, Command},
+        route::{ROUTES, Route},
+        router,
+        routes::{
+            admin::{
+                dead_letters::bodies::SweepRequest,
+                links::bodies::{DisableRequest, LinksRequest},
+            },
+            docs::bodies::{DocumentRequest, QueryRequest},
+            shorten::ShortenRequest,
+        },
+        scope::Scope,
+    };
+
+    fn config(flags: &[&str]) -> ServeArgs {
+        let arguments = ["app", "serve", "--database-url=postgres://db/x"];
+        let arguments = arguments.iter().chain(flags);
+        let Command::Serve(config) = Cli::parse_from(arguments).command else {
+            unreachable!()
+        };
+        *config
+    }
+
+    fn described() -> Value {
+        serde_json::from_str(DOCUMENT).unwrap()
+    }
+
+    fn names(object: &Value) -> BTreeSet<&str> {
+        let object = object.as_object().unwrap();
+        object.keys().map(String::as_str).collect()
+    }
+
+    /// Reads no value, but the names of the fields of a struct.
+    struct Fields<'a>(&'a mut BTreeSet<&'static str>);
+
+    impl<'de> Deserializer<'de> for Fields<'_> {
+        type Error = value::Error;
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, Self::Error> {
+            self.0.extend(fields);
+            self.deserialize_any(visitor)
+        }
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+            Err(Self::Error::custom("no value"))
+        }
+
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+            unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    fn fields_of<T: for<'de> Deserialize<'de>>() -> BTreeSet<&'static str> {
+        let mut fields = BTreeSet::new();
+        assert!(T::deserialize(Fields(&mut fields)).is_err());
+        fields
+    }
+
+    #[test]
+    fn every_row_of_the_table_has_a_handler_and_a_description() {
+        let rows: BTreeSet<&str> = ROUTES[1..].iter().map(|row| row.template).collect();
+        let document = described();
+        assert_eq!(names(&document["paths"]), rows);
+        let handlers = router::handlers().into_iter().map(|(template, _)| template);
+        // A redirect passes on the preview.
+        let handlers: BTreeSet<&str> = handlers.chain(["/{code}+"]).collect();
+        assert_eq!(handlers, rows);
+    }
+
+    #[test]
+    fn a_request_body_has_the_fields_that_are_read() {
+        let document = described();
+        for (name, read) in [
+            ("ShortenRequest", fields_of::<ShortenRequest>()),
+            ("DocumentRequest", fields_of::<DocumentRequest>()),
+            ("QueryRequest", fields_of::<QueryRequest>()),
+            ("LinksRequest", fields_of::<LinksRequest>()),
+            ("DisableRequest", fields_of::<DisableRequest>()),
+            ("SweepRequest", fields_of::<SweepRequest>()),
+        ] {
+            let schema = &document["components"]["schemas"][name];
+            assert_eq!(names(&schema["properties"]), read, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_operation_takes_a_key_where_its_route_has_a_scope() {
+        let document = described();
+        let keys = [json!({"bearer": []}), json!({"key": []})];
+        for (template, item) in document["paths"].as_object().unwrap() {
+            let expected = match Route::from_template(Some(template)).row().scope {
+                None => Value::Null,
+                Some(Scope::Admin) => json!(keys),
+                Some(_) => json!([{}, keys[0], keys[1]]),
+            };
+            for operation in item.as_object().unwrap().values() {
+                assert_eq!(operation["security"], expected, "{template}");
+                for status in ["401", "403"] {
+                    let answer = operation["responses"].get(status);
+                    assert_eq!(answer.is_some(), !expected.is_null(), "{template}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_settings_change_the_address_and_the_size_of_vectors() {
+        assert_eq!(document(&config(&[])), DOCUMENT);
+        let flags = ["--vector-size=7", "--public-url=https://go.example.com/"];
+        let text = document(&config(&flags));
+        let document: Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(document["servers"][0]["url"], "https://go.example.com");
+        assert!(!document.to_string().contains("localhost"));
+        let vector = &document["components"]["schemas"]["Vector"];
+        for bound in ["minItems", "maxItems"] {
+            assert_eq!(vector[bound], 7);
+        }
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_release() {
+        assert_eq!(described()["info"]["version"], env!("CARGO_PKG_VERSION"));
+    }
 }

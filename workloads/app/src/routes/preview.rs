@@ -12,12 +12,11 @@ use http::{
 use jiff::Timestamp;
 use serde::Serialize;
 use url::Url;
-use utoipa::ToSchema;
 
 use crate::{
     code::Code,
     error::Error,
-    page::{self, Html, TEXT_HTML},
+    page::{self, Html},
     route::PREVIEW_SUFFIX,
     state::AppState,
     store::Stored,
@@ -28,33 +27,17 @@ use crate::{
 const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 
 /// A link that was not followed.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct Preview {
     /// Short code.
-    #[schema(example = "k7Qm2xB")]
     code: String,
     /// Destination as a URI, as a redirect to it has it in `Location`.
-    #[schema(example = "https://example.com/a?b=c")]
     url: String,
     /// Expiry time of the link (RFC 3339), if it expires.
-    #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
 
 /// Shows where a short link leads, without following it: as a page to a browser, and as JSON to others.
-#[utoipa::path(
-    get,
-    path = "/{code}+",
-    operation_id = "preview",
-    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$")),
-    responses(
-        (status = 200, description = "The link", content((Preview = "application/json"), (String = TEXT_HTML)), headers(("Cache-Control" = String, description = "No cache keeps the preview"), ("Vary" = String, description = "The preview depends on `Accept`"), ("X-Robots-Tag" = String, description = "Search engines do not list the preview"))),
-        (status = 404, description = "No such code, or not a valid code"),
-        (status = 410, description = "The link has expired or was taken down"),
-        (status = 451, description = "The link was disabled for legal reasons", headers(("Link" = String, description = "The service, with `rel=\"blocked-by\"` (RFC 7725)"))),
-        (status = 503, description = "The database is not available"),
-    )
-)]
 pub async fn preview(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let text = request.uri().path().strip_prefix('/').unwrap_or_default();
     let text = text.strip_suffix(PREVIEW_SUFFIX).unwrap_or_default();

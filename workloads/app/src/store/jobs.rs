@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use jiff_sqlx::Timestamp as Time;
 use serde::Serialize;
 use shortener_common::database::{Database, StoreError};
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 const FIND: &str = "SELECT task, client_id, state, attempts, started_at, finished_at, error \
@@ -23,10 +22,9 @@ const ENQUEUED: &str = "UPDATE job_keys SET enqueued_at = now() \
     WHERE key = $1 AND message_id = $2 AND enqueued_at IS NULL";
 
 /// The state of a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JobStatus {
     /// Identifier of the job.
-    #[schema(format = "uuid")]
     id: String,
     /// Name of the task; empty if the job has none, or if no worker has received it yet.
     task: String,
@@ -34,15 +32,12 @@ pub struct JobStatus {
     client_id: Option<String>,
     /// `enqueued` until a worker has received the job, then `running`, `done` or `failed`. A failed job is retried up
     /// to the delivery limit of the broker.
-    #[schema(example = "done")]
     status: String,
     /// Number of times that the job was started.
     attempts: i32,
     /// Start of the last attempt (RFC 3339); null before the first one.
-    #[schema(value_type = Option<String>, format = DateTime)]
     started_at: Option<Timestamp>,
     /// End of that attempt (RFC 3339); null while it runs.
-    #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,
     /// Error of that attempt, if it failed.
     error: Option<String>,

@@ -1,11 +1,13 @@
 //! Health, metrics, the OpenAPI document and the probes.
 
-use serde_json::json;
+use std::collections::BTreeSet;
 
+use serde_json::json;
 use shortener_testing::database::TestDatabase;
 
 use crate::{
     client::{get, request, shorten},
+    management::{Keys, administer},
     support::App,
 };
 
@@ -120,15 +122,21 @@ async fn a_caller_s_trace_reaches_the_problem() {
 }
 
 #[tokio::test]
-async fn the_openapi_document_describes_this_service() {
-    let database = TestDatabase::new().await;
-    let app = App::start(&database).await;
-    let response = get(app.public, "/openapi.json").await;
-    assert_eq!(response.header("content-type"), Some("application/json"));
-    let document = response.json();
+async fn every_route_takes_the_documented_methods_and_no_others() {
+    let (database, keys) = (TestDatabase::new().await, Keys::new());
+    let app = App::start_with(&database, |config| keys.configure(config)).await;
+    let document = get(app.public, "/openapi.json").await.json();
     assert_eq!(document["servers"][0]["url"], "http://sho.rt:8080");
-    let paths = document["paths"].as_object().unwrap();
-    for path in ["/", "/{code}", "/{code}+", "/shorten", "/api/admin/links"] {
-        assert!(paths.contains_key(path), "{path}");
+    for (template, item) in document["paths"].as_object().unwrap() {
+        let path = template.replace("{code}", "k7Qm2xB").replace("{id}", "1");
+        let methods = item.as_object().unwrap().keys();
+        let mut documented: BTreeSet<String> = methods.map(|name| name.to_uppercase()).collect();
+        if documented.contains("GET") {
+            documented.insert("HEAD".to_owned());
+        }
+        let refused = administer(&app, "TRACE", &path, None).await;
+        let allowed = refused.header("allow").unwrap_or_default();
+        let allowed = allowed.split(',').map(ToOwned::to_owned);
+        assert_eq!(allowed.collect::<BTreeSet<_>>(), documented, "{path}");
     }
 }

@@ -11,12 +11,12 @@ use http::Uri;
 use shortener_common::telemetry::span::with_current_span;
 use uuid::Uuid;
 
-use self::bodies::{DeadLetterDetails, DeadLetterPage, SweepRequest};
+use self::bodies::{DeadLetterDetails, DeadLetterPage};
 use super::{client, private};
 use crate::{
     body,
-    error::{BodyProblem, Error},
-    publisher::letters::{DeadLetters, Operation, Swept},
+    error::Error,
+    publisher::letters::{DeadLetters, Operation},
     state::AppState,
 };
 
@@ -26,19 +26,6 @@ const PATH: &str = "/api/admin/dead-letters/";
 pub const MAX_BODY: usize = 16 * 1024;
 
 /// Lists the oldest dead letters.
-#[utoipa::path(
-    get,
-    path = "/api/admin/dead-letters",
-    operation_id = "dead_letters",
-    params(("limit" = Option<u64>, Query, description = "The maximum number of dead letters; 100 by default", minimum = 1, maximum = 100)),
-    responses(
-        (status = 200, description = "The dead letters", body = DeadLetterPage),
-        (status = 400, description = "Invalid parameters"),
-        (status = 409, description = "Another request works on the dead letters"),
-        (status = 501, description = "The queue profile is not enabled"),
-        (status = 503, description = "The queue is not available"),
-    )
-)]
 pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
     let letters = letters(&state)?;
     let limit = fields::limit(uri.query())?;
@@ -47,19 +34,6 @@ pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, E
 }
 
 /// Returns a dead letter with its body.
-#[utoipa::path(
-    get,
-    path = "/api/admin/dead-letters/{id}",
-    operation_id = "dead_letter",
-    params(("id" = String, Path, description = "The identifier of the job", format = "uuid")),
-    responses(
-        (status = 200, description = "The dead letter", body = DeadLetterDetails),
-        (status = 404, description = "The job has no dead letter"),
-        (status = 409, description = "Another request works on the dead letters"),
-        (status = 501, description = "The queue profile is not enabled"),
-        (status = 503, description = "The queue is not available, or the dead letter was not reached in time"),
-    )
-)]
 pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
     let letters = letters(&state)?;
     let id = uri.path().strip_prefix(PATH).unwrap_or_default();
@@ -71,39 +45,11 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
 /// Puts dead letters back into the queue of jobs, with the same identifiers.
 ///
 /// If a job came without a key, the client of this request answers for it. A message that never was a job stays.
-#[utoipa::path(
-    post,
-    path = "/api/admin/dead-letters/replay",
-    operation_id = "replay_dead_letters",
-    request_body = SweepRequest,
-    responses(
-        (status = 200, description = "The number of dead letters that are in the queue of jobs again", body = Swept),
-        (status = 400, description = "Malformed JSON or invalid fields"),
-        (status = 409, description = "Another request works on the dead letters"),
-        BodyProblem,
-        (status = 501, description = "The queue profile is not enabled"),
-        (status = 503, description = "The queue is not available; some dead letters may be replayed"),
-    )
-)]
 pub async fn replay(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     sweep(&state, request, Operation::Replay).await
 }
 
 /// Deletes dead letters for good.
-#[utoipa::path(
-    post,
-    path = "/api/admin/dead-letters/drop",
-    operation_id = "drop_dead_letters",
-    request_body = SweepRequest,
-    responses(
-        (status = 200, description = "The number of dead letters that were deleted", body = Swept),
-        (status = 400, description = "Malformed JSON or invalid fields"),
-        (status = 409, description = "Another request works on the dead letters"),
-        BodyProblem,
-        (status = 501, description = "The queue profile is not enabled"),
-        (status = 503, description = "The queue is not available; some dead letters may be deleted"),
-    )
-)]
 pub async fn remove(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     sweep(&state, request, Operation::Drop).await
 }

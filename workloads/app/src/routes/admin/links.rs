@@ -13,14 +13,12 @@ use jiff::Timestamp;
 use shortener_common::telemetry::span::with_current_span;
 use tracing::field::display;
 
-use self::bodies::{
-    DisableRequest, ExpiryRequest, LinkDetails, LinkPage, LinksRequest, LinksResponse,
-};
+use self::bodies::{LinkDetails, LinkPage, LinksResponse};
 use super::{client, private};
 use crate::{
     body,
     code::{Code, OwnedCode},
-    error::{BodyProblem, Error, UnreadBody},
+    error::Error,
     state::AppState,
     store::management::{Change, Changed, LinkRecord},
 };
@@ -31,17 +29,6 @@ const PATH: &str = "/api/admin/links/";
 pub const MAX_BODY: usize = 16 * 1024;
 
 /// Returns a link without following it.
-#[utoipa::path(
-    get,
-    path = "/api/admin/links/{code}",
-    operation_id = "link",
-    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "k7Qm2xB")),
-    responses(
-        (status = 200, description = "The link", body = LinkDetails),
-        (status = 404, description = "The code was never given out"),
-        (status = 503, description = "The database is not available"),
-    )
-)]
 pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
     let code = code_in(&uri)?;
     let link = state.links.management().find(code.borrow()).await?;
@@ -53,21 +40,6 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
 ///
 /// It answers 410 then, or 451 with the notice if there are legal reasons. If `purged` is true, no replica redirects it
 /// later than 100 ms after the response. A link that is disabled already stays as it is.
-#[utoipa::path(
-    post,
-    path = "/api/admin/links/{code}/disable",
-    operation_id = "disable_link",
-    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "k7Qm2xB")),
-    request_body = DisableRequest,
-    responses(
-        (status = 200, description = "The link is disabled", body = LinkDetails),
-        (status = 400, description = "Malformed JSON or invalid fields"),
-        (status = 404, description = "The code was never given out"),
-        (status = 409, description = "The link has expired or was deleted"),
-        BodyProblem,
-        (status = 503, description = "The database is not available"),
-    )
-)]
 pub async fn disable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
     let bodies = &state.memory.bodies;
@@ -76,19 +48,6 @@ pub async fn disable(State(state): State<AppState>, request: Request) -> Result<
 }
 
 /// Puts a link back that was disabled.
-#[utoipa::path(
-    post,
-    path = "/api/admin/links/{code}/enable",
-    operation_id = "enable_link",
-    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "k7Qm2xB")),
-    responses(
-        (status = 200, description = "The link is not disabled", body = LinkDetails),
-        UnreadBody,
-        (status = 404, description = "The code was never given out"),
-        (status = 409, description = "The link was deleted, or it has expired and its destination was removed"),
-        (status = 503, description = "The database is not available"),
-    )
-)]
 pub async fn enable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
     // The body is read, so that the proxy can reuse the connection.
@@ -97,21 +56,6 @@ pub async fn enable(State(state): State<AppState>, request: Request) -> Result<R
 }
 
 /// Changes the expiry of a link. The destination of a link never changes.
-#[utoipa::path(
-    patch,
-    path = "/api/admin/links/{code}",
-    operation_id = "change_link",
-    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "k7Qm2xB")),
-    request_body = ExpiryRequest,
-    responses(
-        (status = 200, description = "The link has this expiry", body = LinkDetails),
-        (status = 400, description = "Malformed JSON or invalid fields"),
-        (status = 404, description = "The code was never given out"),
-        (status = 409, description = "The link has expired or was deleted"),
-        BodyProblem,
-        (status = 503, description = "The database is not available"),
-    )
-)]
 pub async fn change(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
     let read = |body| fields::expiry(body, Timestamp::now());
@@ -120,18 +64,6 @@ pub async fn change(State(state): State<AppState>, request: Request) -> Result<R
 }
 
 /// Deletes a link. Its destination is removed, and its code is never given out again.
-#[utoipa::path(
-    delete,
-    path = "/api/admin/links/{code}",
-    operation_id = "delete_link",
-    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "k7Qm2xB")),
-    responses(
-        (status = 204, description = "The link is deleted"),
-        UnreadBody,
-        (status = 404, description = "The code was never given out"),
-        (status = 503, description = "The database is not available"),
-    )
-)]
 pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
     body::discard(request, MAX_BODY).await?;
@@ -140,22 +72,6 @@ pub async fn delete(State(state): State<AppState>, request: Request) -> Result<R
 }
 
 /// Lists the links to a host in the order of their creation, or those that were taken down in the order of that.
-#[utoipa::path(
-    get,
-    path = "/api/admin/links",
-    operation_id = "links",
-    params(
-        ("host" = Option<String>, Query, description = "The host of the destinations; required unless the state is `disabled` or `deleted`", example = "example.com"),
-        ("state" = Option<String>, Query, description = "The state of the links; every state by default", pattern = "^(live|expired|disabled|deleted)$", example = "live"),
-        ("limit" = Option<u64>, Query, description = "The maximum number of links; 100 by default", minimum = 1, maximum = 100),
-        ("after" = Option<String>, Query, description = "The `next` of the page before", pattern = "^[0-9]{1,17}[.][A-Za-z0-9_-]{1,64}$", example = "0.k7Qm2xB"),
-    ),
-    responses(
-        (status = 200, description = "A page of links", body = LinkPage),
-        (status = 400, description = "Invalid parameters"),
-        (status = 503, description = "The database is not available"),
-    )
-)]
 pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
     let listing = fields::listing(uri.query())?;
     let page = state.links.management().list(&listing).await?;
@@ -165,18 +81,6 @@ pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, E
 /// Creates up to 100 links, with a result for each.
 ///
 /// The results are in the order of the links. A link with status 503 may have been created.
-#[utoipa::path(
-    post,
-    path = "/api/admin/links",
-    operation_id = "create_links",
-    request_body = LinksRequest,
-    responses(
-        (status = 200, description = "The results", body = LinksResponse),
-        (status = 400, description = "Malformed JSON or invalid fields"),
-        BodyProblem,
-        (status = 503, description = "There is no memory for the body at the moment"),
-    )
-)]
 pub async fn create(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let by = client(&request)?;
     let read = |body| Ok(many::read(fields::links(body)?, &state.destinations, &by));

@@ -1,4 +1,4 @@
-//! The request and response bodies, as shown in the OpenAPI document.
+//! The request and response bodies.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,83 +7,71 @@ use shortener_common::{
     trace::TraceContext,
     vector::Hit,
 };
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// A document to be stored. Unknown fields are ignored.
 // The parser accepts any value in a field, so that it can report every invalid one.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
 pub struct DocumentRequest {
     /// Vector with the dimensions of the collection.
-    #[schema(value_type = Vec<f32>, example = json!([0.1, 0.9, 0.2, 0.4]))]
     pub(super) vector: Option<Value>,
     /// Any JSON object of at most 1,000 values and 16 levels; `title` and `category` are strings.
-    #[schema(value_type = Option<Object>, example = json!({"title": "A guide", "category": "howto"}))]
     pub(super) payload: Option<Value>,
 }
 
 /// The result of a change: the document was stored or deleted, and the vector store is or will be up to date.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct DocumentWritten {
     /// Identifier of the document.
     id: u64,
     /// `indexed`: queries find it. `enqueued`: a job writes it to the vector store. `stored`: the queue did not
     /// accept the job now, and gets it later without further action.
-    #[schema(example = "enqueued")]
     status: &'static str,
     /// Identifier of the job, for `GET /jobs/{id}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = "uuid")]
     job_id: Option<String>,
     /// Trace identifier of the request, which the job continues.
     trace_id: String,
 }
 
 /// A document as stored.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct DocumentResponse {
     /// Identifier of the document.
     id: u64,
     /// Vector in single precision.
     vector: Vec<f32>,
     /// Payload of the document.
-    #[schema(value_type = Object)]
     payload: Map<String, Value>,
     /// Time of the last write (RFC 3339).
-    #[schema(format = DateTime)]
     changed_at: String,
     /// Time at which the vector store accepted this version (RFC 3339); null until then.
-    #[schema(format = DateTime)]
     indexed_at: Option<String>,
 }
 
 /// A query for the nearest documents. Unknown fields are ignored, and `null` means absent.
 // The parser accepts any value in a field, so that it can report every invalid one.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
 pub struct QueryRequest {
     /// Vector with the dimensions of the collection.
-    #[schema(value_type = Vec<f32>, example = json!([0.1, 0.9, 0.2, 0.4]))]
     pub(super) vector: Option<Value>,
     /// Maximum number of results; 10 by default.
-    #[schema(value_type = Option<u64>, minimum = 1, maximum = 100)]
     pub(super) limit: Option<Value>,
     /// Includes the payloads in the results if true; false by default.
-    #[schema(value_type = Option<bool>)]
     pub(super) with_payload: Option<Value>,
     /// Payload fields and their required values: strings, whole numbers, true or false.
-    #[schema(value_type = Option<Object>, example = json!({"category": "howto"}))]
     pub(super) filter: Option<Value>,
 }
 
 /// The nearest documents.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct QueryResponse {
     /// Results, nearest first: by descending score, or by ascending distance for `Euclid`.
     result: Vec<QueryResult>,
 }
 
 /// One of the nearest documents.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct QueryResult {
     /// Identifier of the document.
     id: u64,
@@ -91,7 +79,6 @@ pub struct QueryResult {
     score: f32,
     /// Payload, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     payload: Option<Map<String, Value>>,
 }
 

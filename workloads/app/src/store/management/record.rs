@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use jiff_sqlx::Timestamp as Time;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::store::Takedown;
 
@@ -33,10 +32,9 @@ pub(super) type Row = (
 );
 
 /// A link with everything that is known of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LinkRecord {
     /// Short code.
-    #[schema(example = "k7Qm2xB")]
     pub code: String,
     /// Destination, followed or not; null once it was removed.
     pub url: Option<String>,
@@ -45,10 +43,8 @@ pub struct LinkRecord {
     /// Client that created the link; null if it had no key.
     pub created_by: Option<String>,
     /// Creation time of the link (RFC 3339).
-    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// Expiry time of the link (RFC 3339), if it expires.
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
     /// True if that time is over.
     #[serde(skip)]
@@ -59,16 +55,14 @@ pub struct LinkRecord {
 }
 
 /// The takedown of a link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LinkTakedown {
     /// Time of the takedown (RFC 3339).
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// Client that did it.
     pub by: Option<String>,
     /// `gone`, `legal` or `deleted`.
     #[serde(rename = "as")]
-    #[schema(value_type = String, example = "gone")]
     pub how: How,
     /// Reason, for the operators of the service.
     pub reason: Option<String>,

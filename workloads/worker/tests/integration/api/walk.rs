@@ -4,9 +4,12 @@ use std::{fmt::Write, net::SocketAddr};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use shortener_testing::client::{Response, json_bytes, send};
+use shortener_testing::{
+    client::{json_bytes, send},
+    schema::{Schemas, types},
+};
 
-use super::schema::{Samples, Schemas, types};
+use super::schema::{Samples, Values};
 
 /// The parameter that always has its example: a list of links needs a host unless it is one of takedowns, and OpenAPI has
 /// no rules between parameters.
@@ -39,7 +42,7 @@ impl Walk<'_> {
         for (template, item) in self.document["paths"].as_object().unwrap() {
             for (method, operation) in item.as_object().unwrap() {
                 for case in self.cases(template, operation) {
-                    self.check(&method.to_uppercase(), operation, &case).await;
+                    self.check(&method.to_uppercase(), &case).await;
                     sent += 1;
                 }
             }
@@ -49,11 +52,8 @@ impl Walk<'_> {
 
     /// Returns requests that differ from the smallest one in one parameter, or in the body.
     fn cases(&self, template: &str, operation: &Value) -> Vec<Case> {
-        let parameters: Vec<&Value> = operation["parameters"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .collect();
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let parameters: Vec<&Value> = parameters.map(|one| self.schemas().resolved(one)).collect();
         let values: Vec<Vec<Value>> = parameters.iter().map(|one| self.values_of(one)).collect();
         let is_given = |one: &Value| one["required"] == true || one["name"] == FIXED;
         let least: Vec<Option<Value>> = parameters
@@ -64,7 +64,7 @@ impl Walk<'_> {
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
         let bodies = match schema {
             Value::Null => Vec::new(),
-            schema => self.schemas().values(schema, &self.samples()),
+            schema => self.values().of(schema),
         };
         let case = |given: &[Option<Value>], body: Option<&Value>| {
             let mut case = self.case(template, &parameters, given);
@@ -118,7 +118,7 @@ impl Walk<'_> {
     /// Returns the values of a parameter that can be written as texts: an empty one in a path is another path, and one
     /// with control characters in a header is no request.
     fn values_of(&self, parameter: &Value) -> Vec<Value> {
-        let mut values = self.schemas().values(&parameter["schema"], &self.samples());
+        let mut values = self.values().of(&parameter["schema"]);
         let is_text = types(&parameter["schema"]).contains("string");
         values.retain(|value| match (value, parameter["in"].as_str()) {
             (Value::String(text), Some("path")) => !text.is_empty(),
@@ -135,8 +135,9 @@ impl Walk<'_> {
         values
     }
 
-    /// Sends a request and checks the response. Whether the service has what is asked for is not known here.
-    async fn check(&self, method: &str, operation: &Value, case: &Case) {
+    /// Sends a request, and checks that it was taken or refused as promised. Whether the service has what is asked for is not
+    /// known here. The client checks the rest of the response.
+    async fn check(&self, method: &str, case: &Case) {
         let Case { path, headers, .. } = case;
         let request = match &case.body {
             Some(body) => json_bytes(method, path, headers, body.to_string().as_bytes()),
@@ -155,58 +156,25 @@ impl Walk<'_> {
             false => matches!(status, 400 | 401 | 403 | 404),
         };
         assert!(is_promised, "the document says {}: {what}", case.fits);
-        let documented = &operation["responses"][status.to_string()];
-        assert!(documented.is_object(), "undocumented: {what}");
-        for (name, field) in documented["headers"].as_object().into_iter().flatten() {
-            let field = self.schemas().resolved(field);
-            let value = response.header(name);
-            assert!(
-                field["required"] != true || value.is_some(),
-                "no {name}: {what}"
-            );
-            let is_text = types(&field["schema"]).contains("string");
-            if let Some(value) = value.filter(|_| is_text) {
-                let value = Value::from(value);
-                assert!(
-                    self.schemas().fits(&field["schema"], &value),
-                    "{name}: {what}"
-                );
-            }
-        }
-        self.check_content(&documented["content"], &response, &what);
-    }
-
-    fn check_content(&self, content: &Value, response: &Response, what: &str) {
-        let Some(content) = content.as_object().filter(|content| !content.is_empty()) else {
-            assert!(response.body.is_empty(), "an undocumented body: {what}");
-            return;
-        };
-        let media_type = essence(response.header("content-type").unwrap_or_default());
-        let mut documented = content.iter();
-        let found = documented.find(|(name, _)| essence(name) == media_type);
-        let (_, found) = found.unwrap_or_else(|| panic!("undocumented {media_type}: {what}"));
-        if media_type.ends_with("json") {
-            let fits = self.schemas().fits(&found["schema"], &response.json());
-            assert!(fits, "{}: {what}", found["schema"]);
-        }
     }
 
     fn schemas(&self) -> Schemas<'_> {
-        Schemas(self.document)
-    }
-
-    fn samples(&self) -> Samples {
-        let day = SignedDuration::from_hours(24);
-        Samples {
-            uuid: self.job.clone(),
-            date_time: (Timestamp::now() + day).to_string(),
+        Schemas {
+            document: self.document,
+            is_closed: false,
         }
     }
-}
 
-/// Returns a media type without its parameters.
-fn essence(media_type: &str) -> &str {
-    media_type.split(';').next().unwrap_or_default().trim()
+    fn values(&self) -> Values<'_> {
+        let day = SignedDuration::from_hours(24);
+        Values {
+            schemas: self.schemas(),
+            samples: Samples {
+                uuid: self.job.clone(),
+                date_time: (Timestamp::now() + day).to_string(),
+            },
+        }
+    }
 }
 
 /// Returns a text percent-encoded, apart from the characters that no part of a URI needs encoded.

@@ -1,39 +1,33 @@
-//! The request and response bodies, as shown in the OpenAPI document.
+//! The request and response bodies.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use shortener_common::queue::dead_letter::DeadLetter;
-use utoipa::ToSchema;
 
 /// A choice of dead letters: one of the two fields. Unknown fields are ignored, and `null` means absent.
-// Only for the OpenAPI document: the parser reports the fault itself.
-#[derive(Debug, ToSchema)]
+#[derive(Debug, Deserialize)]
 pub struct SweepRequest {
-    /// Identifiers of jobs.
-    #[schema(min_items = 1, max_items = 100, example = json!(["0197f2a4-8c1e-7b54-9d7b-2f6f0a7f3c11"]))]
-    pub ids: Option<Vec<String>>,
+    /// Identifiers of 1 to 100 jobs.
+    pub(super) ids: Option<Value>,
     /// True for every dead letter that is in the queue now.
-    pub all: Option<bool>,
+    pub(super) all: Option<Value>,
 }
 
 /// A dead letter.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct DeadLetterDetails {
     /// Identifier of the job; null if the message never was a job.
-    #[schema(format = "uuid")]
     id: Option<String>,
     /// Name of the task; empty if the job has none.
     task: String,
     /// The client's own `id`, as a string; null if it is a list or an object.
     client_id: Option<String>,
     /// Sender: `anonymous`, `key:` and the name of the client, or `internal`.
-    #[schema(example = "key:shop")]
     origin: String,
     /// Reason: `delivery_limit`, `rejected`, `expired` or `maxlen`; null if the broker does not tell it.
-    #[schema(example = "delivery_limit")]
     reason: Option<String>,
     /// Time at which the job was given up (RFC 3339); null if the broker does not tell it.
-    #[schema(format = DateTime)]
     died_at: Option<String>,
     /// Size of the body in bytes.
     bytes: usize,
@@ -41,13 +35,12 @@ pub struct DeadLetterDetails {
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<String>,
     /// Encoding of the body: `text`, or `base64` if it is no text.
-    #[schema(example = "text")]
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<&'static str>,
 }
 
 /// Dead letters.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct DeadLetterPage {
     /// Dead letters, the oldest first.
     dead_letters: Vec<DeadLetterDetails>,

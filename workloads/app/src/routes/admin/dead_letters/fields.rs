@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::super::{page_size, parameters};
-use crate::{error::Error, faults::Faults, publisher::letters::Choice};
+use super::{
+    super::{page_size, parameters},
+    bodies::SweepRequest,
+};
+use crate::{body, error::Error, faults::Faults, publisher::letters::Choice};
 
 /// The maximum number of identifiers in a choice.
 const MAX_IDS: usize = 100;
@@ -26,9 +29,9 @@ pub(super) fn limit(query: Option<&str>) -> Result<usize, Error> {
 ///
 /// # Errors
 /// Returns [`Error::InvalidFields`] unless it is either a list of identifiers or everything.
-pub(super) fn choice(mut body: Map<String, Value>) -> Result<Choice, Error> {
-    let mut field = |name: &str| body.remove(name).filter(|value| !value.is_null());
-    match (field("ids"), field("all")) {
+pub(super) fn choice(body: Map<String, Value>) -> Result<Choice, Error> {
+    let SweepRequest { ids, all } = body::fields(body)?;
+    match (ids, all) {
         (None, Some(Value::Bool(true))) => Ok(Choice::All),
         (Some(ids), None | Some(Value::Bool(false))) => ids_of(ids).map(Choice::Ids),
         (Some(_), Some(Value::Bool(true))) => {

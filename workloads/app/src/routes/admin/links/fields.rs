@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{page_size, parameters},
-    bodies::DisableRequest,
+    bodies::{DisableRequest, LinksRequest},
 };
 use crate::{
     body,
@@ -21,6 +21,7 @@ use crate::{
 
 /// The maximum number of links that one request creates.
 const MAX_LINKS: usize = 100;
+
 /// Parses a takedown.
 ///
 /// # Errors
@@ -94,8 +95,8 @@ pub(super) fn expiry(
 ///
 /// # Errors
 /// Returns [`Error::InvalidFields`] if there are none or too many.
-pub(super) fn links(mut body: Map<String, Value>) -> Result<Vec<Value>, Error> {
-    match body.remove("links") {
+pub(super) fn links(body: Map<String, Value>) -> Result<Vec<Value>, Error> {
+    match body::fields::<LinksRequest>(body)?.links {
         Some(Value::Array(links)) if (1..=MAX_LINKS).contains(&links.len()) => Ok(links),
         _ => {
             let rule = format!("must be an array of 1 to {MAX_LINKS} links");
