@@ -67,7 +67,7 @@ pub fn policy() -> &'static str {
 }
 
 /// Returns the page of a status, if it has one, with the detail of the problem where that is written for people.
-fn of_status(status: StatusCode, detail: &str) -> Option<String> {
+pub fn of_status(status: StatusCode, detail: &str) -> Option<String> {
     let (heading, sentence, tells_why) = text_of(status)?;
     let page = Html::titled(heading).paragraph(sentence);
     let page = match tells_why {

@@ -59,6 +59,13 @@ impl OwnAddress {
         }
     }
 
+    /// Returns true for the host of this address, however it is written.
+    #[must_use]
+    pub fn names(&self, host: &str) -> bool {
+        let host = Host::parse(host).map(|host| canonical(&borrowed(&host)));
+        host.is_ok_and(|host| Some(host) == self.host)
+    }
+
     /// Returns true if the URL points to this service. Ports 80 and 443 of one host count as one service, because
     /// one usually redirects to the other.
     fn is(&self, url: &Url) -> bool {

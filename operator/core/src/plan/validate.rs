@@ -59,7 +59,6 @@ pub fn validate(
     facts: Facts,
     defaults: &Defaults,
 ) -> Result<ValidatedStack, ValidateError> {
-    requests::check(stack)?;
     let (spec, identity) = (&stack.spec, facts.identity);
     let checksum_key = own_key(facts.checksum_key, &identity.name)?;
     let near = Surroundings {
@@ -69,7 +68,7 @@ pub fn validate(
     };
     let job_ids = job_ids(&near, facts.job_ids, &identity.name)?;
     let mut held = Held::default();
-    check(spec, &mut held);
+    check(stack, &mut held)?;
     let database = postgres::resolve(&near, facts.database);
     let database = held.part(Component::Postgres, database);
     let mut optional = facts.optional;
@@ -122,12 +121,15 @@ pub fn validate(
     Ok(validated)
 }
 
-/// Checks the components that are resolved in any case.
-fn check(spec: &ShortenerStackSpec, held: &mut Held) {
+/// Checks the requests in annotations, and the components that are resolved in any case.
+fn check(stack: &ShortenerStack, held: &mut Held) -> Result<(), ValidateError> {
+    requests::check(stack)?;
+    let spec = &stack.spec;
     let (gateway, public_url) = (&spec.gateway, public_url(spec));
     held.part(Component::Gateway, gateway::check(gateway));
     let links = links::check(&spec.links, &public_url, &gateway.hosts);
     held.part(Component::App, links);
+    Ok(())
 }
 
 /// Returns the base URL of the short links, without a trailing slash.

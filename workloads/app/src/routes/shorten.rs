@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use url::Url;
 
 use super::jobs::idempotency_key;
 use crate::{
@@ -50,6 +51,8 @@ pub struct ShortenRequest {
     expires_at: Option<Value>,
     /// Returns an existing link to the same destination instead, if there is one that never expires.
     reuse: Option<Value>,
+    /// Host of the short URL in the response: one of the hosts of the service. Every link works on each of them.
+    host: Option<Value>,
 }
 
 /// A link that was created or reused.
@@ -84,7 +87,11 @@ pub(super) async fn create(
     state: &AppState,
     link: &NewLink,
 ) -> Result<(StatusCode, ShortenResponse), Error> {
-    let answer = |link| ShortenResponse::new(link, &state.public_base);
+    let base = match &link.host {
+        Some(host) => base_at(&state.config.public_url, host)?,
+        None => state.public_base.clone(),
+    };
+    let answer = |link| ShortenResponse::new(link, &base);
     match state.links.create(link).await? {
         Outcome::Created(link) => Ok((StatusCode::CREATED, answer(link))),
         Outcome::Reused(link) => Ok((StatusCode::OK, answer(link))),
@@ -95,6 +102,14 @@ pub(super) async fn create(
         Outcome::Taken if link.code.is_some() => Err(Error::CodeTaken),
         Outcome::Taken => Err(Error::Internal("no free code was found".to_owned())),
     }
+}
+
+/// Returns the base of the short URLs with another host. The scheme and the port stay.
+fn base_at(public_url: &Url, host: &str) -> Result<String, Error> {
+    let mut url = public_url.clone();
+    url.set_host(Some(host))
+        .map_err(|error| Error::Internal(error.to_string()))?;
+    Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
 impl ShortenResponse {
@@ -123,6 +138,7 @@ pub fn parse(
     let expires_at = expiry(request.ttl_seconds, request.expires_at, now)
         .unwrap_or_else(|(field, reason)| faults.add(field, reason));
     let reuse = faults.flag("reuse", request.reuse);
+    let host = faults.value("host", host_field(request.host, destinations));
     faults.end(NewLink {
         code,
         url,
@@ -130,6 +146,7 @@ pub fn parse(
         expires_at,
         created_by: None,
         reuse,
+        host,
         once: None,
     })
 }
@@ -142,6 +159,16 @@ fn url_field(url: Option<Value>, destinations: &Destinations) -> Result<String, 
             .map(|()| url)
             .map_err(|error| error.to_string()),
         Some(_) => Err("must be a string".to_owned()),
+    }
+}
+
+fn host_field(host: Option<Value>, destinations: &Destinations) -> Result<Option<String>, String> {
+    match host {
+        None => Ok(None),
+        Some(Value::String(host)) if destinations.own.iter().any(|own| own.names(&host)) => {
+            Ok(Some(host))
+        }
+        Some(_) => Err("must be one of the hosts of this service".to_owned()),
     }
 }
 

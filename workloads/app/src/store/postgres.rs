@@ -45,6 +45,8 @@ pub struct NewLink {
     pub created_by: Option<String>,
     /// True if an existing link to the same destination without expiry may be returned.
     pub reuse: bool,
+    /// The host of the short URL in the response, which is not stored; `None` for that of the public URL.
+    pub host: Option<String>,
     /// The key under which repeated requests are one; `None` if each creates a link.
     pub once: Option<RequestKey>,
 }

@@ -253,6 +253,25 @@ async fn new_links_lead_only_where_the_rules_of_the_stack_allow() {
         assert!(reason.contains(rule), "{url}: {reason}");
     }
     shorten(app.public, json!({"url": "https://bad.example/"})).await;
+    for (host, base) in [
+        ("links.example.com", "http://links.example.com:8080"),
+        ("sho.rt", "http://sho.rt:8080"),
+    ] {
+        let body = json!({"url": "https://example.com/", "host": host});
+        let created = post(app.public, "/shorten", body.to_string()).await.json();
+        let expected = format!("{base}/{}", created["code"].as_str().unwrap());
+        assert_eq!(created["short_url"], expected);
+    }
+    for host in [
+        json!("other.example.com"),
+        json!("links.example.com:8080"),
+        json!(1),
+    ] {
+        let body = json!({"url": "https://example.com/", "host": host});
+        let refused = post(app.public, "/shorten", body.to_string()).await;
+        let problem = refused.problem(400, "invalid-fields");
+        assert_eq!(problem["errors"][0]["field"], "host", "{host}");
+    }
     let followed = get(app.public, "/earlier").await;
     assert_eq!(followed.status, 302, "links that exist are not touched");
 }
