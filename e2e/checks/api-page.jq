@@ -33,7 +33,7 @@ def rule:
          | bounds(.minimum; .maximum; ""), bounds(.minLength; .maxLength; " characters"),
            bounds(.minItems; .maxItems; " items"), bounds(.minProperties; .maxProperties; " fields"),
            (.pattern // empty | select(length < 30) | "`\(.)`"),
-           (.enum // empty | map("`\(.)`") | join(", ")))
+           (.enum // empty | map(select(. != null) | "`\(.)`") | join(", ")))
       ] | join(", ")
     end;
 

@@ -25,6 +25,10 @@ pub fn check(request: &[u8], response: &Response) {
     let line = String::from_utf8_lossy(line);
     let mut words = line.split(' ');
     let (method, target) = (words.next().unwrap(), words.next().unwrap_or_default());
+    // A target in absolute form has an authority before its path (RFC 9112, 3.2.2).
+    let target = target.split_once("://").map_or(target, |(_, rest)| {
+        rest.find('/').map_or("/", |start| &rest[start..])
+    });
     let path = target.split('?').next().unwrap();
     // The HTTP library itself refuses what it cannot read, without a body.
     let is_unread = response.body.is_empty() && matches!(response.status, 400 | 431);

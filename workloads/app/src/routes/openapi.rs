@@ -1,4 +1,6 @@
-//! The OpenAPI document of the public port: one file, with the address and the size of vectors of this service.
+//! The OpenAPI document of the public port: one file, with the address, the hosts and the size of vectors of this service.
+
+use std::collections::BTreeSet;
 
 use axum::{
     body::Bytes,
@@ -22,8 +24,14 @@ pub async fn openapi(State(state): State<AppState>) -> Response {
 pub fn document(config: &ServeArgs) -> Bytes {
     let address = config.public_url.as_str().trim_end_matches('/');
     let size = config.vector.vector_size;
+    let own = config.public_url.host_str().into_iter();
+    let hosts: BTreeSet<_> = own
+        .chain(config.destinations.gateway_hosts.iter().map(String::as_str))
+        .collect();
+    let hosts: String = hosts.iter().map(|host| format!("\"{host}\", ")).collect();
     DOCUMENT
         .replace("http://localhost:8080", address)
+        .replace("\"localhost\", ", &hosts)
         .replace("\"minItems\": 4,", &format!("\"minItems\": {size},"))
         .replace("\"maxItems\": 4,", &format!("\"maxItems\": {size},"))
         .into()
@@ -31,8 +39,6 @@ pub fn document(config: &ServeArgs) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use clap::Parser;
     use serde::{
         Deserialize, Deserializer,
@@ -155,13 +161,22 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_change_the_address_and_the_size_of_vectors() {
+    fn the_settings_change_the_address_the_hosts_and_the_size_of_vectors() {
         assert_eq!(document(&config(&[])), DOCUMENT);
-        let flags = ["--vector-size=7", "--public-url=https://go.example.com/"];
+        let flags = [
+            "--vector-size=7",
+            "--public-url=https://go.example.com/",
+            "--gateway-hosts=b.test,go.example.com",
+        ];
         let text = document(&config(&flags));
         let document: Value = serde_json::from_slice(&text).unwrap();
         assert_eq!(document["servers"][0]["url"], "https://go.example.com");
         assert!(!document.to_string().contains("localhost"));
+        let host = "/components/schemas/ShortenRequest/properties/host/enum";
+        assert_eq!(
+            document.pointer(host),
+            Some(&json!(["b.test", "go.example.com", null]))
+        );
         let vector = &document["components"]["schemas"]["Vector"];
         for bound in ["minItems", "maxItems"] {
             assert_eq!(vector[bound], 7);
