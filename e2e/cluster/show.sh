@@ -109,9 +109,11 @@ trace_is_logged() {
 
 show_trace() { await "request, job_start and job_done with one trace id in the logs" trace_is_logged; }
 
-# Reads the collector's own counters of records from the app and the workers.
+# Sends a request, because the stack may have got its collector after the other steps, and reads the collector's own
+# counters of records from the app and the workers.
 telemetry_arrived() {
   local taken
+  ask GET "/api/links/$(<"$code_file")" || return
   taken=$(curl --silent --fail --max-time 20 "http://$forwarded/metrics" | awk '
     /^otelcol_receiver_accepted_spans[_{]/ { spans += $NF }
     /^otelcol_receiver_accepted_log_records[_{]/ { records += $NF }
