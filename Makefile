@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down dev tables test test-all integrations bench bench-operator pgo soak check fmt crds api readme images dist release rehearse
+.PHONY: help up down dev tables test test-all integrations bench bench-operator pgo soak check fmt crds api pictures readme images dist release rehearse
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ crds: ## Write crds/, its copy in the chart and docs/reference.md from the Rust 
 
 api: ## Write docs/api.md from the OpenAPI document of the app
 	@e2e/checks/api-page.sh --write
+
+pictures: ## Draw the pictures of the pages from the running stack of make up
+	@e2e/pictures/pictures.sh
 
 readme: ## Write the chart's README from its values.yaml
 	@charts/readme.sh --write

@@ -400,7 +400,7 @@ mod tests {
         };
         assert_eq!(mode(&[]), "Disable");
         assert_eq!(mode(&["--database-tls-mode=require"]), "Require");
-        assert_eq!(mode(&["--database-tls-mode=verify-ca"]), "VerifyCA");
+        assert_eq!(mode(&["--database-tls-mode=verify-ca"]), "VerifyCa");
         assert_eq!(mode(&["--database-tls-mode=verify-full"]), "VerifyFull");
     }
 

@@ -1,6 +1,9 @@
 //! The part of JSON Schema that the OpenAPI document of the app uses.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{LazyLock, Mutex},
+};
 
 use regex::Regex;
 use serde_json::{Map, Number, Value, json};
@@ -140,7 +143,18 @@ fn is_counted(schema: &Value, what: &str, count: usize) -> bool {
 fn is_text(schema: &Value, text: &str) -> bool {
     let pattern = schema["pattern"].as_str();
     is_counted(schema, "Length", text.chars().count())
-        && pattern.is_none_or(|pattern| Regex::new(pattern).unwrap().is_match(text))
+        && pattern.is_none_or(|pattern| is_match(pattern, text))
+}
+
+/// Returns true if a text has a pattern. Compiling one costs more than all other checks, so each is compiled once.
+fn is_match(pattern: &str, text: &str) -> bool {
+    static PATTERNS: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
+    let compiled = || Regex::new(pattern).unwrap();
+    let mut patterns = PATTERNS.lock().unwrap();
+    patterns
+        .entry(pattern.to_owned())
+        .or_insert_with(compiled)
+        .is_match(text)
 }
 
 fn is_between(schema: &Value, number: &Number) -> bool {

@@ -276,6 +276,6 @@ pub async fn until<T: PartialEq + std::fmt::Debug, F: Future<Output = T>>(
             start.elapsed() < Duration::from_secs(30),
             "timed out waiting for {wanted:?}: {answer:?}"
         );
-        tokio::task::yield_now().await;
+        sleep(Duration::from_millis(5)).await;
     }
 }

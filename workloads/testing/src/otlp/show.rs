@@ -29,6 +29,7 @@ pub(super) fn span(resource: &Resource, span: &Span) -> Value {
         "links": links,
         "status": status.code().as_str_name().trim_start_matches("STATUS_CODE_"),
         "status_message": status.message,
+        "start": span.start_time_unix_nano as f64 / 1e9,
         "duration": (span.end_time_unix_nano - span.start_time_unix_nano) as f64 / 1e9,
     })
 }
