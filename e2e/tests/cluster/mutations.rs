@@ -39,7 +39,7 @@ const KEPT: [&str; 20] = [
     "/database/external",
     "/database/managed/storage",
     "/database/managed/storageClassName",
-    "/gateway/host",
+    "/gateway/hosts",
     "/observability/backend/external",
     "/observability/backend/managed/storage",
     "/observability/backend/managed/storageClassName",
