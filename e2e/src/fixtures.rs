@@ -16,4 +16,4 @@ pub use reserved_stack::{
 pub use shared_stack::{
     DENIED, HOME, KEYS, ORIGIN, SharedStack, echo_stack, keyed_stack, real_stack,
 };
-pub use spec::{base_spec, echo_spec};
+pub use spec::{base_spec, echo_spec, with_env};

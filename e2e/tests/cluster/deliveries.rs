@@ -6,7 +6,9 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use shortener_e2e::{Broker, Provider, Space, await_condition, log_of_job, wait_job, with_queue};
+use shortener_e2e::{
+    Broker, Provider, Space, await_condition, log_of_job, wait_job, with_env, with_queue,
+};
 
 /// Deliveries that `spec.queue.deliveryLimit` allows by default.
 const DELIVERIES: usize = 5;
@@ -42,7 +44,9 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
 -> Result<()> {
     Space::with("poison", async |space| {
         let patience = json!([{"name": "JOB_TIMEOUT_SECONDS", "value": "1"}]);
-        let changes = json!({"profiles": ["queue"], "workers": {"replicas": 1, "env": patience}});
+        let mut workers = with_env("worker", &patience);
+        workers["replicas"] = json!(1);
+        let changes = json!({"profiles": ["queue"], "workers": workers});
         let (stack, gateway) = space.serve(Provider::IngressNginx, changes).await?;
         let poison = gateway.enqueue(&wait_job(60_000)).await?;
         let good = gateway.enqueue(&wait_job(0)).await?;

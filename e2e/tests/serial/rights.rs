@@ -13,7 +13,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use shortener_e2e::{OPERATOR_NAMESPACE, Operator, Space, Stack, await_condition};
+use shortener_e2e::{OPERATOR_NAMESPACE, Operator, Space, Stack, await_condition, with_env};
 
 use crate::alone;
 
@@ -43,7 +43,7 @@ async fn a_right_that_is_missing_is_named_and_holds_up_nothing_else() -> Result<
 async fn without_a_right(space: &Space, stack: &Stack, rights: &Rights) -> Result<()> {
     rights.take("deployments", "patch").await?;
     let env = json!([{"name": VARIABLE, "value": "edited"}]);
-    stack.edit(json!({"app": {"env": env}})).await?;
+    stack.edit(json!({"app": with_env("app", &env)})).await?;
     let refused = stack.until_reason("AppReady", "False", "Forbidden").await?;
     println!("{}", refused.message);
     for part in ["acme-app", "patch", "deployments"] {

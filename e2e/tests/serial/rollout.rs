@@ -4,7 +4,9 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
-use shortener_e2e::{GatewayClient, Load, Provider, Space, Stack, await_condition, merge};
+use shortener_e2e::{
+    GatewayClient, Load, Provider, Space, Stack, await_condition, merge, with_env,
+};
 
 use crate::undisturbed;
 
@@ -30,7 +32,7 @@ async fn without_the_drain_a_rolling_update_drops_requests() -> Result<()> {
             {"name": "DRAIN_DELAY_SECONDS", "value": "0"},
             {"name": "DRAIN_TIMEOUT_SECONDS", "value": "0"},
         ]);
-        let undrained = json!({"app": {"env": undrained}});
+        let undrained = json!({"app": with_env("app", &undrained)});
         let (stack, gateway) = two_of_everything(space, Provider::Standalone, undrained).await?;
         let load = Load::of_redirects_and_creates(&gateway).await?;
         for number in 1..=MOST_ROLLOUTS {
@@ -80,7 +82,8 @@ pub(super) async fn two_of_everything(
 
 /// Replaces every pod of the app.
 async fn update(stack: &Stack, number: u32) -> Result<()> {
-    let mut env = stack.get().await?.data["spec"]["app"]["env"].take();
+    let mut template = stack.get().await?.data["spec"]["app"]["podTemplate"].take();
+    let mut env = template["spec"]["containers"][0]["env"].take();
     let round = json!({"name": "E2E_ROUND", "value": number.to_string()});
     if let Some(list) = env.as_array_mut() {
         list.retain(|entry| entry["name"] != "E2E_ROUND");
@@ -88,7 +91,7 @@ async fn update(stack: &Stack, number: u32) -> Result<()> {
     } else {
         env = json!([round]);
     }
-    stack.edit(json!({"app": {"env": env}})).await?;
+    stack.edit(json!({"app": with_env("app", &env)})).await?;
     replaced(stack, number).await
 }
 
