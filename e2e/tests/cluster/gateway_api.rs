@@ -1,10 +1,15 @@
 //! Stacks on the cluster's Gateway: its absence, its listeners, and TLS that its data plane terminates.
 
 use anyhow::{Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use shortener_e2e::{GatewayClient, Provider, Space, echo_spec, merge};
 
 const PROVIDER: Provider = Provider::GatewayApi;
+
+/// Returns the reference to a listener of a Gateway.
+fn gateway(name: &str, listener: &str) -> Value {
+    json!({"name": name, "namespace": "projectcontour", "sectionName": listener})
+}
 
 #[tokio::test]
 async fn a_gateway_that_does_not_exist_or_does_not_accept_is_named() -> Result<()> {
@@ -14,7 +19,7 @@ async fn a_gateway_that_does_not_exist_or_does_not_accept_is_named() -> Result<(
         let mut spec = echo_spec(space, PROVIDER);
         merge(
             &mut spec,
-            json!({"gateway": {"parentRefs": [{"name": "nowhere"}]}}),
+            json!({"gateway": {"parentRefs": [gateway("nowhere", "http")]}}),
         );
         stack.apply(&spec).await?;
         let missing = stack
@@ -25,7 +30,7 @@ async fn a_gateway_that_does_not_exist_or_does_not_accept_is_named() -> Result<(
             "{missing:?}"
         );
 
-        let wrong = json!({"name": "contour", "sectionName": "nowhere"});
+        let wrong = gateway("contour", "nowhere");
         stack
             .edit(json!({"gateway": {"parentRefs": [wrong]}}))
             .await?;
@@ -34,7 +39,7 @@ async fn a_gateway_that_does_not_exist_or_does_not_accept_is_named() -> Result<(
             .await?;
         ensure!(refused.message.contains("NoMatchingParent"), "{refused:?}");
 
-        let right = json!({"sectionName": "http"});
+        let right = gateway("contour", "http");
         stack
             .edit(json!({"gateway": {"parentRefs": [right]}}))
             .await?;
