@@ -201,6 +201,10 @@ fn edits(admission: &Admission, base: &Value) -> Vec<(String, Value)> {
     let mut seen = BTreeSet::from([base.to_string()]);
     let mut edits = Vec::new();
     for mutation in shuffled(admission, base) {
+        // By server-side apply, a map that loses its last entry becomes null, which the API server refuses.
+        if mutation.what == "empty" {
+            continue;
+        }
         let Ok(stored) = admission.store(&mutation.spec) else {
             continue;
         };

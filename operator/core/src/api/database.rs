@@ -50,6 +50,7 @@ pub struct ExternalDatabase {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<DatabaseTls>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = crate::api::schema::without_null)]
     pub pooler: Option<DatabasePooler>,
 }
 

@@ -40,6 +40,13 @@ pub(super) fn with_values(schema: &mut Schema) {
     schema.insert("description".to_owned(), lines.join("\n").into());
 }
 
+/// Removes the value `null` of an optional enum, which is `nullable` already: Kubernetes refuses `null` by such a list.
+pub(super) fn without_null(schema: &mut Schema) {
+    if let Some(serde_json::Value::Array(values)) = schema.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+}
+
 /// Returns the schema of a map from resource names to quantities, given as numbers or strings.
 pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
