@@ -83,7 +83,8 @@ pub(super) async fn two_of_everything(
 /// Replaces every pod of the app.
 async fn update(stack: &Stack, number: u32) -> Result<()> {
     let mut template = stack.get().await?.data["spec"]["app"]["podTemplate"].take();
-    let mut env = template["spec"]["containers"][0]["env"].take();
+    let env = template.pointer_mut("/spec/containers/0/env");
+    let mut env = env.map(Value::take).unwrap_or_default();
     let round = json!({"name": "E2E_ROUND", "value": number.to_string()});
     if let Some(list) = env.as_array_mut() {
         list.retain(|entry| entry["name"] != "E2E_ROUND");
