@@ -62,7 +62,7 @@ fn assign_address(world: &World) {
 }
 
 /// Reports every pod of the gateway as ready, like the controllers.
-fn run_gateway(world: &World) {
+pub(super) fn run_gateway(world: &World) {
     world
         .server
         .edit::<Deployment>(NAMESPACE, "acme-gateway", |object| {

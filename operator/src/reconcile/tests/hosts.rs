@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::{apps::v1::Deployment, networking::v1::Ingress};
+use k8s_openapi::api::networking::v1::Ingress;
 use serde_json::json;
 use shortener_operator_core::api::ShortenerStack;
 
+use super::gateway_api::run_gateway;
 use crate::testing::{
     api_server::FakeApiServer,
     shared::stored_stack,
@@ -123,15 +124,7 @@ async fn a_class_that_does_not_exist_is_named_for_as_long_as_no_ingress_has_an_a
         .server
         .create(&stored_stack(json!({"gateway": gateway})));
     world.settle().await;
-    world
-        .server
-        .edit::<Deployment>(NAMESPACE, "acme-gateway", |gateway| {
-            let replicas = gateway["spec"]["replicas"].clone();
-            gateway["status"] = json!({
-                "observedGeneration": gateway["metadata"]["generation"],
-                "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas,
-            });
-        });
+    run_gateway(&world);
     // Longer than the patience with a controller that reports no address.
     world.pass(Duration::from_secs(600)).await;
     let condition = world.condition("acme", "GatewayReady");

@@ -1,6 +1,9 @@
 //! Settings without an effect, because the profile that they belong to is off.
 
-use crate::api::{CacheSpec, Profile, QueueSpec, ShortenerStackSpec, VectorSpec, WorkersSpec};
+use crate::api::{
+    BackendSpec, CacheSpec, CollectorSpec, Profile, QueueSpec, ShortenerStackSpec, VectorSpec,
+    WorkersSpec,
+};
 
 /// Returns the fields of a spec that differ from their defaults and have no effect.
 pub(super) fn settings(spec: &ShortenerStackSpec) -> Vec<String> {
@@ -17,7 +20,6 @@ pub(super) fn settings(spec: &ShortenerStackSpec) -> Vec<String> {
         purge: None,
         ..workers.clone()
     };
-    let telemetry = (&observability.collector, &observability.backend);
     let given = [
         (Profile::Caching, "cache", *cache != CacheSpec::default()),
         (Profile::Queue, "queue", *queue != QueueSpec::default()),
@@ -25,12 +27,12 @@ pub(super) fn settings(spec: &ShortenerStackSpec) -> Vec<String> {
         (
             Profile::Observability,
             "observability.collector",
-            *telemetry.0 != Default::default(),
+            observability.collector != CollectorSpec::default(),
         ),
         (
             Profile::Observability,
             "observability.backend",
-            *telemetry.1 != Default::default(),
+            observability.backend != BackendSpec::default(),
         ),
         (Profile::Vector, "vector", *vector != VectorSpec::default()),
     ];
