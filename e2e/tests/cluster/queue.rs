@@ -104,7 +104,7 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
             Ok(())
         })
         .await?;
-        columns_show(stack, &[("PROFILES", r#"["queue"]"#), ("JOBS", "5")]).await?;
+        columns_show(stack, &[("PROFILES", "queue"), ("JOBS", "5")]).await?;
         let mut hosts = BTreeSet::new();
         for job in &jobs {
             for line in log_of_job(stack, "job_start", &job.id).await? {
@@ -303,7 +303,7 @@ async fn workers_are(stack: &Stack, count: usize) -> Result<()> {
 
 /// Waits until `kubectl get` shows these values in these columns.
 async fn columns_show(stack: &Stack, expected: &[(&str, &str)]) -> Result<()> {
-    let table = kubectl(stack, &["get", "sst", "acme"]).await?;
+    let table = kubectl(stack, &["get", "sst", "acme", "--output=wide"]).await?;
     let mut lines = table.lines().map(|line| line.split_whitespace());
     let (Some(heads), Some(values)) = (lines.next(), lines.next()) else {
         bail!("kubectl printed no table: {table}");
