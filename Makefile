@@ -49,7 +49,7 @@ crds: ## Write crds/, its copy in the chart and docs/reference.md from the Rust 
 	@e2e/checks/crd.sh --write
 
 api: ## Write docs/api.md from the OpenAPI document of the app
-	@e2e/checks/api-page.sh --write
+	@UPDATE=1 e2e/checks/offline.sh generated::api_page
 
 pictures: ## Draw the pictures of the pages from the running stack of make up
 	@e2e/pictures/pictures.sh

@@ -140,8 +140,6 @@ source_stage() {
   run check 'shell scripts' e2e/checks/shell.sh
   more check 'make up on a laptop' e2e/checks/portable.sh
   run check 'public images' e2e/checks/digests.sh
-  run check 'documents' e2e/checks/docs.sh
-  run check 'page of the HTTP API' e2e/checks/api-page.sh
   run check 'features of programs and tests' e2e/checks/features.sh
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
   more check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
@@ -173,6 +171,7 @@ chart_stage() {
   run check 'chart package' e2e/checks/chart-package.sh
   run check 'examples' e2e/checks/examples.sh schemas
   run check 'health, for Argo CD and Flux' e2e/checks/health.sh
+  run tests 'chart, examples, pages' e2e/checks/offline.sh
 }
 
 cluster_stage() {

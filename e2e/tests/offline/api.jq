@@ -73,7 +73,7 @@ def operation:
   (errors - everywhere - (if .security then with_key else [] end) - (if .requestBody then with_body else [] end)
    | select(. != []) | "- Problems: \(listed)");
 
-"<!-- Written by e2e/checks/api-page.sh from workloads/app/openapi.json. -->",
+"<!-- Written by `make api` from workloads/app/openapi.json. -->",
 "# HTTP API", "", root.info.description, "",
 "| requests | problems |", "| --- | --- |", "| all | \(everywhere | listed) |",
 "| that can need a key | \(with_key | listed) |", "| with a body | \(with_body | listed) |",

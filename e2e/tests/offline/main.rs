@@ -1,0 +1,70 @@
+//! Checks of files against each other and against what helm makes of them. They need no cluster; `helm`, `git` and `jq`
+//! are on the PATH.
+
+mod documents;
+mod generated;
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use anyhow::{Context, Result, ensure};
+use shortener_e2e::checkout;
+
+/// The version of the workspace, which everything of a release has.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Returns the text of a file of the checkout.
+fn read(path: impl AsRef<Path>) -> Result<String> {
+    let path = path.as_ref();
+    fs::read_to_string(checkout("..").join(path))
+        .with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Returns the files of the checkout that match patterns of git, without what git ignores.
+fn files(patterns: &str) -> Result<Vec<String>> {
+    let listed = run(&format!(
+        "git ls-files --cached --others --exclude-standard -- {patterns}"
+    ))?;
+    let listed = listed
+        .lines()
+        .filter(|file| checkout("..").join(file).exists());
+    let files: Vec<String> = listed.map(str::to_owned).collect();
+    ensure!(!files.is_empty(), "the checkout has no {patterns}");
+    Ok(files)
+}
+
+/// Runs a command, whose words have no spaces, in the root of the checkout and returns its output.
+fn run(command: &str) -> Result<String> {
+    let mut words = command.split_whitespace();
+    let mut process = Command::new(words.next().context("no command")?);
+    let output = process.args(words).current_dir(checkout("..")).output();
+    let output = output.with_context(|| format!("cannot run {command}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command} fails: {errors}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Returns the lines of a file without comments.
+fn lines(path: &str) -> Result<Vec<String>> {
+    let text = read(path)?;
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+/// Fails with the first line in which two texts differ.
+fn same(left: &str, ours: &str, right: &str, theirs: &str) -> Result<()> {
+    let ours = ours.lines().map(Some).chain([None]);
+    let theirs = theirs.lines().map(Some).chain([None]);
+    for (ours, theirs) in ours.zip(theirs) {
+        ensure!(ours == theirs, "{left} has {ours:?}, {right} {theirs:?}");
+    }
+    Ok(())
+}
+
+/// Fails with all complaints, if there is one.
+fn report(complaints: &BTreeSet<String>) -> Result<()> {
+    let listed: Vec<&str> = complaints.iter().map(String::as_str).collect();
+    ensure!(complaints.is_empty(), "{}", listed.join("\n"));
+    Ok(())
+}
