@@ -46,7 +46,7 @@ fmt: ## Format the Rust code
 	@cargo fmt --all
 
 crds: ## Write crds/, its copy in the chart and docs/reference.md from the Rust types
-	@e2e/checks/crd.sh --write
+	@UPDATE=1 e2e/checks/offline.sh generated::crds
 
 api: ## Write docs/api.md from the OpenAPI document of the app
 	@UPDATE=1 e2e/checks/offline.sh generated::api_page

@@ -158,7 +158,6 @@ unit_stage() {
   # The tests of the app and the worker watch the time, so nothing is built beside them.
   if [[ $wants_cluster == yes ]]; then run check 'tools, node and services' cluster_parts; fi
   run tests 'unit tests' e2e/checks/unit.sh
-  run check 'resource definition' e2e/checks/crd.sh
   run check 'status for GitOps tools' e2e/checks/kstatus.sh
   run check 'dependencies' e2e/checks/dependencies.sh
   run check 'registry on loopback' e2e/checks/registry-test.sh

@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use shortener_e2e::checkout;
+use shortener_operator_core::definition;
 
 use crate::{read, run, same};
 
@@ -14,6 +15,16 @@ fn generated(path: &str, fresh: &str, command: &str) -> Result<()> {
     }
     let fresh = same(path, &read(path)?, "its source", fresh);
     fresh.with_context(|| format!("run `{command}`"))
+}
+
+#[test]
+fn crds_are_those_of_the_rust_types() -> Result<()> {
+    let definition = definition::yaml()?;
+    generated("crds/shortenerstack.yaml", &definition, "make crds")?;
+    // GitOps tools do not follow a symbolic link.
+    let copy = "charts/shortener-operator/files/shortenerstack.yaml";
+    generated(copy, &definition, "make crds")?;
+    generated("docs/reference.md", &definition::markdown(), "make crds")
 }
 
 #[test]
