@@ -1,12 +1,21 @@
 //! Checks of files against each other and against what helm makes of them. They need no cluster; `helm`, `git` and `jq`
 //! are on the PATH.
 
+mod chart;
 mod documents;
 mod generated;
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    process::Command,
+};
 
 use anyhow::{Context, Result, ensure};
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::Value;
 use shortener_e2e::checkout;
 
 /// The version of the workspace, which everything of a release has.
@@ -50,6 +59,41 @@ fn lines(path: &str) -> Result<Vec<String>> {
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
     Ok(lines.map(str::to_owned).collect())
+}
+
+/// Returns the documents of a text in YAML that are not empty.
+fn documents(text: &str) -> Result<Vec<Value>> {
+    let documents = serde_yaml::Deserializer::from_str(text).map(Value::deserialize);
+    let documents = documents.filter(|document| !document.as_ref().is_ok_and(Value::is_null));
+    Ok(documents.collect::<Result<_, _>>()?)
+}
+
+/// Returns every key with its value, at any depth, and the elements of lists with an empty key.
+fn entries(value: &Value) -> Vec<(&str, &Value)> {
+    let here: Vec<(&str, &Value)> = match value {
+        Value::Array(list) => list.iter().map(|value| ("", value)).collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (key.as_str(), value))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let below = here.iter().flat_map(|(_, value)| entries(value));
+    here.iter().copied().chain(below).collect()
+}
+
+/// Returns the operator's default images by their variables.
+fn default_images() -> Result<BTreeMap<String, String>> {
+    let row = Regex::new(r#""([A-Z0-9_]+_IMAGE)", (?:"(.*)"|released_image!\("(.*)"\));"#)?;
+    let table = read("operator/src/cli/settings/images.rs")?;
+    let image = |row: regex::Captures| match row.get(2) {
+        Some(image) => image.as_str().to_owned(),
+        None => format!("{}/{}:{VERSION}", env!("IMAGE_REPOSITORY"), &row[3]),
+    };
+    let images = row
+        .captures_iter(&table)
+        .map(|row| (row[1].to_owned(), image(row)));
+    Ok(images.collect())
 }
 
 /// Fails with the first line in which two texts differ.
