@@ -55,7 +55,7 @@ pictures: ## Draw the pictures of the pages from the running stack of make up
 	@e2e/pictures/pictures.sh
 
 readme: ## Write the chart's README from its values.yaml
-	@charts/readme.sh --write
+	@UPDATE=1 e2e/checks/offline.sh generated::readme
 
 images: ## Build the container images
 	@e2e/images/build.sh

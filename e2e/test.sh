@@ -145,7 +145,6 @@ source_stage() {
   more check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
     cargo doc --profile quick --workspace --no-deps --document-private-items
   run check 'workflows' e2e/checks/workflows.sh
-  run check 'alert rules' e2e/checks/alerts.sh
 }
 
 unit_stage() {
@@ -167,7 +166,7 @@ unit_stage() {
 chart_stage() {
   stage
   run check 'chart' e2e/checks/chart.sh
-  run check 'chart package' e2e/checks/chart-package.sh
+  run check 'alert rules' e2e/checks/alerts.sh
   run check 'examples' e2e/checks/examples.sh schemas
   run check 'health, for Argo CD and Flux' e2e/checks/health.sh
   run tests 'chart, examples, pages' e2e/checks/offline.sh

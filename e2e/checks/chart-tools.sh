@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced after lib.sh: makes sure of helm, kubeconform and kube-score and of the schemas for kubeconform, and
-# defines the functions that the checks of the chart share.
+# defines the functions that the checks of the chart and of the examples share.
 
 chart=charts/shortener-operator
 "$cluster_dir/tools.sh" checks
@@ -23,20 +23,4 @@ schemas() {
     mv "$target.part" "$target"
   fi
   printf '%s\n' "$target"
-}
-
-# kinds <name>: prints the kinds in the rendering $work/<name>.yaml, one per line.
-kinds() {
-  sed -n 's/^kind: //p' "$work/$1.yaml"
-}
-
-# holds <name> <text>: the rendering has a line with this text, ignoring indentation and the dash of a list. grep
-# reads its whole input (no -q), or the writer of the pipe would fail.
-holds() {
-  sed 's/^ *\(- \)\{0,1\}//' "$work/$1.yaml" | grep -xF -- "$2" >/dev/null || die "the rendering $1 lacks the line: $2" "see the chart's templates"
-}
-
-# released <program>: prints the image of this version. Only one file contains the registry.
-released() {
-  printf '%s/%s:%s\n' "$(sed -n 's/^IMAGE_REPOSITORY = "\(.*\)"$/\1/p' .cargo/config.toml)" "$1" "$version"
 }

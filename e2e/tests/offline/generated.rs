@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use shortener_e2e::checkout;
 use shortener_operator_core::definition;
 
-use crate::{read, run, same};
+use crate::{chart::CHART, chart_readme, read, run, same};
 
 /// Compares a file with its fresh text, or writes it.
 fn generated(path: &str, fresh: &str, command: &str) -> Result<()> {
@@ -32,4 +32,10 @@ fn api_page_shows_the_openapi_document() -> Result<()> {
     let document = "--slurpfile document workloads/app/openapi.json";
     let page = run(&format!("jq -nr {document} -f e2e/tests/offline/api.jq"))?;
     generated("docs/api.md", &page, "make api")
+}
+
+#[test]
+fn readme_of_the_chart_shows_its_values() -> Result<()> {
+    let path = format!("{CHART}/README.md");
+    generated(&path, &chart_readme::page()?, "make readme")
 }

@@ -2,6 +2,8 @@
 //! are on the PATH.
 
 mod chart;
+mod chart_package;
+mod chart_readme;
 mod documents;
 mod generated;
 

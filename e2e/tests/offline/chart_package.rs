@@ -1,0 +1,119 @@
+//! The package of the chart, and what its metadata, its pages and its notes repeat from other files.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::{VERSION, chart::CHART, documents, read, run, same};
+
+const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
+/// A folder for temporary files.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
+fn chart_file(name: &str) -> Result<Value> {
+    Ok(serde_yaml::from_str(&read(format!("{CHART}/{name}"))?)?)
+}
+
+#[test]
+fn the_package_renders_the_objects_of_the_folder() -> Result<()> {
+    // A tool that reads the folder, such as Flux, omits symbolic links.
+    let links = run(&format!("find {CHART} -type l"))?;
+    ensure!(links.is_empty(), "these are symbolic links: {links}");
+    run(&format!("helm package {CHART} --destination {FOLDER}"))?;
+    let package = format!("{FOLDER}/shortener-operator-{VERSION}.tgz");
+    let render = |chart: &str| run(&format!("helm template test {chart}"));
+    let (folder, packed) = (render(CHART)?, render(&package)?);
+    same("the folder", &folder, "the package", &packed)?;
+    let file = "files/shortenerstack.yaml";
+    let packed = run(&format!("tar -xOf {package} shortener-operator/{file}"))?;
+    same(file, &packed, "crds/", &read("crds/shortenerstack.yaml")?)
+}
+
+#[test]
+fn the_annotations_for_artifact_hub_are_true() -> Result<()> {
+    let chart = chart_file("Chart.yaml")?;
+    let annotation = |name: &str| -> Result<Value> {
+        let text = chart["annotations"][format!("artifacthub.io/{name}")].as_str();
+        Ok(serde_yaml::from_str(text.context("it is no text")?)?)
+    };
+    let images = ["operator", "app", "worker"].map(|program| {
+        let image = format!("{}/{program}:{VERSION}", env!("IMAGE_REPOSITORY"));
+        json!({"name": program, "image": image})
+    });
+    assert_eq!(annotation("images")?, json!(images));
+    let sample = documents(&read("e2e/samples/demo.yaml")?)?;
+    assert_eq!(annotation("crdsExamples")?, json!(sample));
+    let definition = chart_file("files/shortenerstack.yaml")?;
+    let crd = annotation("crds")?;
+    assert_eq!(crd[0]["name"], definition["metadata"]["name"]);
+    assert_eq!(crd[0]["kind"], definition["spec"]["names"]["kind"]);
+    assert_eq!(crd[0]["version"], definition["spec"]["versions"][0]["name"]);
+    Ok(())
+}
+
+#[test]
+fn the_chart_names_the_repository_and_its_pages() -> Result<()> {
+    let (chart, values) = (chart_file("Chart.yaml")?, chart_file("values.yaml")?);
+    assert_eq!(chart["home"], REPOSITORY);
+    assert_eq!(chart["sources"], json!([REPOSITORY]));
+    // The alerts of a stack use the same address.
+    let runbooks = format!("{REPOSITORY}/blob/main/docs/runbooks.md");
+    assert_eq!(values["prometheusRule"]["runbookBaseUrl"], runbooks);
+    Ok(())
+}
+
+/// The README has a row for each of these.
+#[test]
+fn values_yaml_has_every_value_that_the_schema_accepts() -> Result<()> {
+    let (schema, values) = (
+        chart_file("values.schema.json")?,
+        chart_file("values.yaml")?,
+    );
+    let (schema, images) = (&schema["properties"], "images");
+    for (schema, values) in [
+        (schema, &values),
+        (&schema[images]["properties"], &values[images]),
+    ] {
+        let keys = schema.as_object().context("the schema has no keys")?;
+        let absent = keys.keys().find(|key| values.get(key.as_str()).is_none());
+        assert_eq!(absent, None, "values.yaml lacks it");
+    }
+    Ok(())
+}
+
+/// Returns the notes of an installation. A shell must be able to parse their commands as they are.
+fn notes(name: &str, arguments: &str) -> Result<String> {
+    let namespace = "--namespace shortener-system";
+    let command = format!("helm install test {CHART} {namespace} --dry-run=client {arguments}");
+    let printed = run(&command)?;
+    let notes = printed.split_once("\nNOTES:\n");
+    let notes = notes.context("there are no notes")?.1;
+    let mut inside = false;
+    let is_command = |line: &&str| {
+        inside |= line.ends_with("<<STACK");
+        let mut programs = ["kubectl ", "helm ", "curl "].into_iter();
+        let is_command = inside || programs.any(|name| line.starts_with(name));
+        inside &= *line != "STACK";
+        is_command
+    };
+    let commands: Vec<&str> = notes.lines().filter(is_command).collect();
+    ensure!(!commands.is_empty(), "the notes have no command");
+    // An open here-document is only a warning.
+    ensure!(!inside, "the notes do not end their here-document");
+    let script = format!("{FOLDER}/notes-{name}");
+    std::fs::write(&script, commands.join("\n"))?;
+    run(&format!("bash -n {script}"))?;
+    Ok(notes.to_owned())
+}
+
+#[test]
+fn the_notes_have_the_commands_for_what_was_installed() -> Result<()> {
+    notes("default", "")?;
+    let watching = notes("watching", "--set watchNamespaces={red,blue}")?;
+    assert!(watching.contains("\nkubectl -n red apply"), "{watching}");
+    let off = "--set crds.enabled=false,replicaCount=0,prometheusRule.enabled=true";
+    let off = notes("off", off)?;
+    assert!(!off.contains("<<STACK"), "{off}");
+    assert!(off.contains("templates/crds.yaml | kubectl apply"), "{off}");
+    assert!(off.contains("ShortenerOperatorDown"), "{off}");
+    Ok(())
+}
