@@ -139,7 +139,6 @@ source_stage() {
   run check 'formatting' formatting
   run check 'shell scripts' e2e/checks/shell.sh
   more check 'make up on a laptop' e2e/checks/portable.sh
-  run check 'public images' e2e/checks/digests.sh
   run check 'features of programs and tests' e2e/checks/features.sh
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
   more check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \

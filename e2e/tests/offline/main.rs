@@ -6,6 +6,8 @@ mod chart_package;
 mod chart_readme;
 mod documents;
 mod generated;
+mod images;
+mod workflows;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
