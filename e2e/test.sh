@@ -166,7 +166,7 @@ chart_stage() {
   stage
   run check 'chart' e2e/checks/chart.sh
   run check 'alert rules' e2e/checks/alerts.sh
-  run check 'examples' e2e/checks/examples.sh schemas
+  run check 'examples' e2e/checks/examples.sh
   run check 'health, for Argo CD and Flux' e2e/checks/health.sh
   run tests 'chart, examples, pages' e2e/checks/offline.sh
 }
@@ -187,7 +187,6 @@ cluster_stage() {
   run check 'test cluster' cluster_up
   stage
   run check 'helm test' helm_test
-  run check 'examples, by the API server' e2e/checks/examples.sh cluster
   if [[ $everything == no ]]; then
     left_out=("${slow_cluster_tests[@]/#/--skip=}")
     left_out_one_by_one=("${slow_serial_tests[@]/#/--skip=}")

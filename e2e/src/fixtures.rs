@@ -1,12 +1,14 @@
 //! The stacks of the tests: their specs, those that tests share, and those that are reserved for one test at a time.
 
 mod certificate;
+mod examples;
 mod observed;
 mod reserved_stack;
 mod serve;
 mod shared_stack;
 mod spec;
 
+pub use examples::Examples;
 pub use observed::{Observed, with_telemetry};
 pub use reserved_stack::{
     Reservation, every_profile, give_up_profiled_stacks, observed_stack,

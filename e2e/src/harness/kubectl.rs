@@ -20,7 +20,7 @@ pub async fn kubectl_with_input(stack: &Stack, arguments: &[&str], input: &str) 
 }
 
 /// Runs a program with text on its standard input and returns its output.
-pub(crate) async fn run(command: &mut Command, input: &str) -> Result<String> {
+pub async fn run(command: &mut Command, input: &str) -> Result<String> {
     let shown = format!("{:?}", command.as_std());
     let mut child = command
         .stdin(Stdio::piped())

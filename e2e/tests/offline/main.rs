@@ -5,6 +5,7 @@ mod chart;
 mod chart_package;
 mod chart_readme;
 mod documents;
+mod examples;
 mod generated;
 mod images;
 mod workflows;

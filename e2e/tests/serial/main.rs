@@ -3,6 +3,7 @@
 mod chaos;
 mod drain;
 mod drift;
+mod examples;
 mod held;
 mod leadership;
 mod lent_certificate;
@@ -19,8 +20,11 @@ mod upgrade;
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, api::ListParams};
-use shortener_e2e::{await_condition, give_up_profiled_stacks};
-use tokio::sync::{Mutex, MutexGuard};
+use shortener_e2e::{await_condition, give_up_profiled_stacks, run};
+use tokio::{
+    process::Command,
+    sync::{Mutex, MutexGuard},
+};
 
 /// Waits until no other test of this kind runs; the next one waits until the guard is dropped.
 async fn alone() -> MutexGuard<'static, ()> {
@@ -45,4 +49,11 @@ async fn undisturbed() -> Result<MutexGuard<'static, ()>> {
     })
     .await?;
     Ok(guard)
+}
+
+/// Runs a command, whose words have no spaces, in the folder of this crate, and returns its output.
+async fn command(line: &str, input: &str) -> Result<String> {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    run(command.args(words), input).await
 }

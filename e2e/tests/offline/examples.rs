@@ -1,0 +1,116 @@
+//! The examples: what they repeat from other files, and their values for the chart.
+
+use anyhow::{Context, Result};
+use regex::Regex;
+use serde_json::{Value, json};
+use shortener_e2e::Examples;
+
+use crate::{chart::template, default_images, documents, entries, read};
+
+/// Returns every object of the examples, or those of a kind.
+fn objects(kind: Option<&str>) -> Result<Vec<Value>> {
+    let manifests = Examples::of_checkout()?.manifests.into_iter();
+    let objects = manifests.map(|file| documents(&read(file)?));
+    let mut objects = objects.collect::<Result<Vec<_>>>()?.concat();
+    objects.retain(|object| kind.is_none_or(|kind| object["kind"] == kind));
+    Ok(objects)
+}
+
+#[test]
+fn the_page_links_to_every_example_or_its_folder() -> Result<()> {
+    let (page, examples) = (read("examples/README.md")?, Examples::of_checkout()?);
+    let all = [examples.manifests, examples.values, examples.overlays].concat();
+    for path in all.iter().filter_map(|path| path.strip_prefix("examples/")) {
+        let folder = path.rsplit_once('/').map_or(path, |(folder, _)| folder);
+        let links = [path, folder].map(|path| format!("]({path})"));
+        let found = links.iter().any(|link| page.contains(link));
+        assert!(found, "README.md does not link to {path}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_images_are_defaults_of_the_operator() -> Result<()> {
+    let (objects, images) = (objects(None)?, default_images()?);
+    let used = objects.iter().flat_map(entries);
+    let used = used.filter(|(key, image)| *key == "image" && image.is_string());
+    for (_, image) in used {
+        let known = images.values().any(|known| image == known);
+        assert!(known, "{image} is no default of {images:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_network_policy_opens_a_port_of_the_operators_own_policy() -> Result<()> {
+    let policies = objects(Some("NetworkPolicy"))?;
+    assert!(!policies.is_empty(), "no example has a NetworkPolicy");
+    for policy in policies {
+        let labels = &policy["spec"]["podSelector"]["matchLabels"];
+        let (instance, component) = (
+            &labels["app.kubernetes.io/instance"],
+            &labels["app.kubernetes.io/component"],
+        );
+        let name = component.as_str().context("there is no component")?;
+        let own = json!({
+            "app.kubernetes.io/name": "shortener",
+            "app.kubernetes.io/instance": instance.as_str().context("there is no instance")?,
+            "app.kubernetes.io/component": name,
+        });
+        assert_eq!(*labels, own);
+        let golden = format!("operator/core/snapshots/network-policy-{name}.snap");
+        let golden = documents(&read(golden)?)?.pop().unwrap_or_default();
+        let known = entries(&golden["spec"]["ingress"]);
+        let opened = entries(&policy["spec"]["ingress"]).into_iter();
+        for port in opened.filter(|(key, _)| *key == "port") {
+            assert!(known.contains(&port), "the operator's {name}: {port:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_policies_of_an_external_broker_are_those_of_the_page() -> Result<()> {
+    let command =
+        Regex::new("(?m)^rabbitmqctl set_policy (\\S+) '(.*)' --apply-to (\\S+) '(.*)'$")?;
+    let page = read("docs/queue.md")?;
+    let policies = command.captures_iter(&page).map(|found| {
+        let definition: Value = serde_json::from_str(&found[4])?;
+        Ok(json!({"name": found[1], "pattern": found[2], "applyTo": found[3], "definition": definition}))
+    });
+    let policies = policies.collect::<Result<Vec<_>>>()?;
+    let fields = ["name", "pattern", "applyTo", "definition"];
+    let examples = objects(Some("Policy"))?.into_iter().map(|object| {
+        let field = |name: &'static str| (name, object["spec"][name].clone());
+        Value::from_iter(fields.map(field))
+    });
+    assert!(!policies.is_empty(), "docs/queue.md has no policy");
+    assert_eq!(policies, examples.collect::<Vec<_>>());
+    Ok(())
+}
+
+#[test]
+fn gitops_tools_do_not_prune_the_resource_definition() -> Result<()> {
+    let charts = objects(Some("HelmRelease"))?.into_iter();
+    let values = charts.map(|mut chart| chart["spec"]["values"].take());
+    let of_argo_cd = objects(Some("Application"))?.into_iter();
+    let of_argo_cd =
+        of_argo_cd.map(|mut object| object["spec"]["source"]["helm"]["valuesObject"].take());
+    let values = values.chain(of_argo_cd).filter(|values| !values.is_null());
+    let values: Vec<Value> = values.collect();
+    assert!(!values.is_empty(), "neither Argo CD nor Flux has values");
+    for values in values {
+        let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/values.json");
+        std::fs::write(file, values.to_string())?;
+        let mut rendered = template(&format!("--values {file}"))?;
+        rendered.retain(|object| object["kind"] == "CustomResourceDefinition");
+        // Pruning the definition would delete every stack.
+        let kept = json!({
+            "helm.sh/resource-policy": "keep",
+            "argocd.argoproj.io/sync-options": "Prune=false",
+            "kustomize.toolkit.fluxcd.io/prune": "disabled",
+        });
+        assert_eq!(rendered[0]["metadata"]["annotations"], kept);
+    }
+    Ok(())
+}
