@@ -197,10 +197,8 @@ cluster_stage() {
   stage
   # The remaining steps mostly wait and measure nothing, so the other cluster is created in parallel.
   if [[ $blocked$everything == noyes ]]; then begin_ipv6_check; fi
-  run check 'upgrade and rollback of the chart' e2e/checks/chart-upgrade.sh
   more check 'step for other CI' e2e/checks/ci-step.sh
   more check 'hardening, step by step' e2e/checks/hardening.sh
-  more check 'a list of namespaces' e2e/checks/scope.sh
   more check 'a cluster without IPv4' follow_ipv6_check
   # Last on its cluster, because it costs every stack there, and not in parallel with the other one, because it measures.
   more tests 'cluster tests, outages' cluster_tests outage --test-threads=1 --show-output

@@ -17,7 +17,7 @@ slow_cluster_tests=(::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: ou
 # shellcheck disable=SC2034
 slow_serial_tests=(
   profiles:: rollout::without_the_drain rollout::a_rolling_update_behind_ingress_nginx starvation:: chaos:: rest::
-  namespace:: lent_certificate:: drift::every_child_of_every_profile
+  namespace:: lent_certificate:: drift::every_child_of_every_profile scope::
 )
 # The process group of the check on a cluster without IPv4, if it has begun.
 ipv6_check=

@@ -1,6 +1,7 @@
 //! Tests that must run alone on the cluster: they measure, load the node, or change the operator.
 
 mod chaos;
+mod chart_upgrade;
 mod drain;
 mod drift;
 mod examples;
@@ -14,13 +15,20 @@ mod rest;
 mod rights;
 mod rollout;
 mod rotation;
+mod scope;
 mod starvation;
 mod upgrade;
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, ResourceExt, api::ListParams};
-use shortener_e2e::{await_condition, give_up_profiled_stacks, run};
+use k8s_openapi::api::{
+    apps::v1::Deployment, authorization::v1::SubjectAccessReview, core::v1::Namespace,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, PostParams},
+};
+use serde_json::{Value, json};
+use shortener_e2e::{Space, Stack, await_condition, give_up_profiled_stacks, run};
 use tokio::{
     process::Command,
     sync::{Mutex, MutexGuard},
@@ -51,9 +59,44 @@ async fn undisturbed() -> Result<MutexGuard<'static, ()>> {
     Ok(guard)
 }
 
+/// Creates a stack whose database never answers, because its address is reserved for documentation. Its children appear,
+/// and a test need not wait until it is ready.
+async fn unready_stack(space: &Space, name: &str) -> Result<Stack> {
+    let url = "postgres://nobody:none@192.0.2.1:5432/links";
+    space.secret("elsewhere", &json!({"url": url})).await?;
+    let stack = space.stack(name);
+    let database = json!({"external": {"secretRef": {"name": "elsewhere"}}});
+    let spec = json!({"gateway": {"provider": "Standalone"}, "database": database});
+    stack.apply(&spec).await?;
+    Ok(stack)
+}
+
+/// Waits until the operator has created the Deployments of such a stack and reports that it is not ready.
+async fn appears(stack: &Stack) -> Result<()> {
+    stack.until("Ready", "False").await?;
+    let deployments = Api::<Deployment>::namespaced(stack.client.clone(), &stack.namespace);
+    await_condition("the Deployments exist", async || {
+        for component in ["app", "gateway"] {
+            deployments
+                .get(&format!("{}-{component}", stack.name))
+                .await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
 /// Runs a command, whose words have no spaces, in the folder of this crate, and returns its output.
 async fn command(line: &str, input: &str) -> Result<String> {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
     run(command.args(words), input).await
+}
+
+/// Returns what the API server answers to a spec of a `SubjectAccessReview`.
+async fn is_allowed(client: &Client, question: &Value) -> Result<bool> {
+    let review = serde_json::from_value(json!({"spec": question}))?;
+    let reviews = Api::<SubjectAccessReview>::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
 }

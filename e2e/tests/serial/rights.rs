@@ -4,18 +4,17 @@
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    authorization::v1::SubjectAccessReview,
     core::v1::ConfigMap,
     rbac::v1::{ClusterRole, PolicyRule},
 };
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use shortener_e2e::{OPERATOR_NAMESPACE, Operator, Space, Stack, await_condition, with_env};
 
-use crate::alone;
+use crate::{alone, is_allowed};
 
 const VARIABLE: &str = "E2E_RIGHTS";
 
@@ -115,7 +114,7 @@ impl Rights {
             "resourceAttributes": {"group": "apps", "resource": resource, "verb": verb},
         });
         await_condition("the right is gone", async || {
-            let allowed = self.is_allowed(&question).await?;
+            let allowed = is_allowed(&self.client, &question).await?;
             ensure!(!allowed, "the operator may still {verb} {resource}");
             Ok(())
         })
@@ -137,12 +136,5 @@ impl Rights {
             .await
             .with_context(|| format!("cannot edit ClusterRole {}", self.name))?;
         Ok(())
-    }
-
-    async fn is_allowed(&self, question: &Value) -> Result<bool> {
-        let review = serde_json::from_value(json!({"spec": question}))?;
-        let reviews = Api::<SubjectAccessReview>::all(self.client.clone());
-        let answer = reviews.create(&PostParams::default(), &review).await?;
-        Ok(answer.status.is_some_and(|status| status.allowed))
     }
 }
