@@ -1,4 +1,4 @@
-//! A lane to the database: as many operations as it has connections, and a bounded wait for others.
+//! Admission to the pools of the database: as many operations as a pool has connections, and a bounded wait for others.
 //!
 //! Without it, a slow database collects the work of clients that have given up and come back, and answers nothing else.
 
@@ -14,19 +14,19 @@ use crate::{
     time_limits::DATABASE_WAIT,
 };
 
-/// The maximum number of operations of a lane that wait for a connection.
+/// The maximum number of operations of a pool that wait for a connection.
 const WAITING: usize = 256;
 
-/// The metrics of the lanes.
+/// The metrics of both pools.
 #[derive(Clone, Debug, Default)]
-pub struct LaneMetrics {
+pub struct AdmissionMetrics {
     /// Operations that wait for a connection, or for the statement that they share.
     waiting: Gauge,
     refused_look_ups: Counter,
     refused_changes: Counter,
 }
 
-impl LaneMetrics {
+impl AdmissionMetrics {
     /// Registers the metrics. Both series of the counter exist from the first scrape on.
     pub fn register(registry: &mut Registry) -> Self {
         let waiting = gauge(
@@ -38,7 +38,7 @@ impl LaneMetrics {
             registry,
             "database_refused",
             "Operations that were refused because the connections to the database are busy",
-            "lane",
+            "pool",
             ["look_up", "change"],
         );
         Self {
@@ -49,21 +49,21 @@ impl LaneMetrics {
     }
 }
 
-/// The two lanes. Each has connections of its own, so neither a flood of unknown codes nor a pile of creates keeps the
+/// Admission to the two pools. Each has connections of its own, so neither a flood of unknown codes nor a pile of creates keeps the
 /// other from an answer.
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(super) struct Admission {
     /// Look-ups of names that a client may have guessed.
-    pub(super) look_ups: Lane,
+    pub(super) look_ups: PoolAdmission,
     /// All other operations.
-    pub(super) changes: Lane,
+    pub(super) changes: PoolAdmission,
 }
 
-impl Lanes {
+impl Admission {
     /// Divides this number of connections.
-    pub(super) fn new(connections: u32, metrics: &LaneMetrics) -> Self {
+    pub(super) fn new(connections: u32, metrics: &AdmissionMetrics) -> Self {
         let look_ups = (connections / 2).max(1);
-        let lane = |connections: u32, refused: &Counter| Lane {
+        let pool = |connections: u32, refused: &Counter| PoolAdmission {
             connections: connections.max(1),
             turns: Semaphore::new(connections.max(1) as usize),
             places: Semaphore::new(WAITING),
@@ -71,8 +71,8 @@ impl Lanes {
             refused: refused.clone(),
         };
         Self {
-            look_ups: lane(look_ups, &metrics.refused_look_ups),
-            changes: lane(
+            look_ups: pool(look_ups, &metrics.refused_look_ups),
+            changes: pool(
                 connections.saturating_sub(look_ups),
                 &metrics.refused_changes,
             ),
@@ -81,12 +81,12 @@ impl Lanes {
 }
 
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct PoolAdmission {
     /// The number of connections, at least one.
     pub(super) connections: u32,
     turns: Semaphore,
     places: Semaphore,
-    /// The operations of both lanes that wait.
+    /// The operations of both pools that wait.
     pub(super) waiting: Gauge,
     refused: Counter,
 }
@@ -100,7 +100,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-impl Lane {
+impl PoolAdmission {
     /// Waits for the right to use one connection, in the order of arrival.
     ///
     /// # Errors
@@ -143,22 +143,25 @@ mod tests {
     #[test]
     fn each_lane_has_half_of_the_connections_and_at_least_one() {
         for (connections, look_ups, changes) in [(1, 1, 1), (2, 1, 1), (5, 2, 3), (10, 5, 5)] {
-            let lanes = Lanes::new(connections, &LaneMetrics::default());
-            let divided = (lanes.look_ups.connections, lanes.changes.connections);
+            let admission = Admission::new(connections, &AdmissionMetrics::default());
+            let divided = (
+                admission.look_ups.connections,
+                admission.changes.connections,
+            );
             assert_eq!(divided, (look_ups, changes));
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_operation_that_would_end_too_late_is_refused() {
-        let metrics = LaneMetrics::default();
-        let lanes = Lanes::new(2, &metrics);
-        let turn = lanes.changes.turn().await.unwrap();
+        let metrics = AdmissionMetrics::default();
+        let admission = Admission::new(2, &metrics);
+        let turn = admission.changes.turn().await.unwrap();
         let start = Instant::now();
-        let refused = lanes.changes.turn().await;
+        let refused = admission.changes.turn().await;
         assert!(matches!(refused, Err(StoreError::Busy)));
         assert!(start.elapsed() >= DATABASE_WAIT && start.elapsed() < DATABASE_WAIT * 2);
-        let counted = |metrics: &LaneMetrics| {
+        let counted = |metrics: &AdmissionMetrics| {
             let refused = (
                 metrics.refused_look_ups.get(),
                 metrics.refused_changes.get(),
@@ -167,12 +170,12 @@ mod tests {
         };
         assert_eq!(counted(&metrics), (0, (0, 1)));
 
-        let mut next = Box::pin(lanes.changes.turn());
+        let mut next = Box::pin(admission.changes.turn());
         assert!(poll_once(&mut next).await.is_pending());
         assert_eq!(counted(&metrics), (1, (0, 1)));
         assert!(
-            lanes.look_ups.turn().await.is_ok(),
-            "the other lane is free"
+            admission.look_ups.turn().await.is_ok(),
+            "the other pool is free"
         );
         drop(turn);
         assert!(next.await.is_ok(), "whoever waits is next");
@@ -181,18 +184,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_too_many_is_refused_at_once_and_there_is_room_when_one_leaves() {
-        let lanes = Lanes::new(2, &LaneMetrics::default());
-        let _turn = lanes.look_ups.turn().await.unwrap();
+        let admission = Admission::new(2, &AdmissionMetrics::default());
+        let _turn = admission.look_ups.turn().await.unwrap();
         let mut waiting = Vec::new();
         for _ in 0..WAITING {
-            let mut one = Box::pin(lanes.look_ups.turn());
+            let mut one = Box::pin(admission.look_ups.turn());
             assert!(poll_once(&mut one).await.is_pending());
             waiting.push(one);
         }
-        let refused = poll_once(&mut Box::pin(lanes.look_ups.turn())).await;
+        let refused = poll_once(&mut Box::pin(admission.look_ups.turn())).await;
         assert!(matches!(refused, Poll::Ready(Err(StoreError::Busy))));
         waiting.pop();
-        let mut last = Box::pin(lanes.look_ups.turn());
+        let mut last = Box::pin(admission.look_ups.turn());
         assert!(poll_once(&mut last).await.is_pending());
     }
 }

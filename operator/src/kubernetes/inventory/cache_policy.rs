@@ -13,7 +13,7 @@ use shortener_operator_core::model::{
 use super::PAGE;
 
 /// A form in which the cache keeps the objects of kind `K`.
-pub trait Form<K> {
+pub trait CachePolicy<K> {
     /// The cached object.
     type Kept;
 
@@ -28,7 +28,7 @@ pub trait Form<K> {
     const FIELDS: Option<&'static str> = None;
 
     /// True when others often change what is trimmed, so that a change of nothing else wakes no stack.
-    const RESTLESS: bool = false;
+    const IGNORES_TRIMMED: bool = false;
 
     /// Returns the label selector of the watch; `None` for every object of the kind.
     fn selector() -> Option<String> {
@@ -50,35 +50,35 @@ const KEPT_KEYS: [&str; 3] = [
 ];
 
 /// The whole object.
-pub struct Whole;
+pub struct WholeObject;
 
 /// The whole object, of a kind that is only compared with what is rendered.
-pub struct Written;
+pub struct RenderedObject;
 
 /// Only the metadata, but of every object that a stack may refer to: a change of a user's Secret restarts the pods that
 /// use it. A cluster may have thousands of them, so little of each is kept.
 pub struct MetadataOfAll;
 
 /// Every Gateway of the scope. Many stacks share one, and its status counts their routes.
-pub struct OfOthers;
+pub struct SharedGateways;
 
 /// Every autoscaler of the scope, without its status: one that a user made may scale the app.
-pub struct WithOthers;
+pub struct AllAutoscalers;
 
 /// A pod without its spec, because only its metadata, conditions and container states are read.
 pub struct WithoutSpec;
 
-impl<K> Form<K> for Whole {
+impl<K> CachePolicy<K> for WholeObject {
     type Kept = K;
 }
 
-impl<K> Form<K> for Written {
+impl<K> CachePolicy<K> for RenderedObject {
     type Kept = K;
 
     const NEEDED: bool = false;
 }
 
-impl Form<Secret> for MetadataOfAll {
+impl CachePolicy<Secret> for MetadataOfAll {
     type Kept = PartialObjectMeta<Secret>;
 
     const PAGE: u32 = PAGE_OF_METADATA;
@@ -104,10 +104,10 @@ impl Form<Secret> for MetadataOfAll {
     }
 }
 
-impl Form<Gateway> for OfOthers {
+impl CachePolicy<Gateway> for SharedGateways {
     type Kept = Gateway;
 
-    const RESTLESS: bool = true;
+    const IGNORES_TRIMMED: bool = true;
 
     fn selector() -> Option<String> {
         None
@@ -122,11 +122,11 @@ impl Form<Gateway> for OfOthers {
     }
 }
 
-impl Form<HorizontalPodAutoscaler> for WithOthers {
+impl CachePolicy<HorizontalPodAutoscaler> for AllAutoscalers {
     type Kept = HorizontalPodAutoscaler;
 
     const NEEDED: bool = false;
-    const RESTLESS: bool = true;
+    const IGNORES_TRIMMED: bool = true;
 
     fn selector() -> Option<String> {
         None
@@ -137,7 +137,7 @@ impl Form<HorizontalPodAutoscaler> for WithOthers {
     }
 }
 
-impl Form<Pod> for WithoutSpec {
+impl CachePolicy<Pod> for WithoutSpec {
     type Kept = Pod;
 
     fn trim(pod: &mut Pod) {

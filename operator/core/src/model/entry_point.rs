@@ -22,7 +22,7 @@ use crate::api::ShortenerStack;
 
 /// An object that lets connections from outside in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opening {
+pub struct EntryPoint {
     /// Kind, and for a Service what opens it, for people.
     pub kind: String,
     pub namespace: String,
@@ -39,7 +39,7 @@ enum Leads {
     Services(BTreeSet<(String, String)>),
 }
 
-impl Opening {
+impl EntryPoint {
     fn new(kind: impl Into<String>, metadata: &ObjectMeta, leads: Leads) -> Self {
         Self {
             kind: kind.into(),
@@ -49,7 +49,7 @@ impl Opening {
         }
     }
 
-    /// Returns the opening of a Service that is reached from outside and selects pods.
+    /// Returns the entry point of a Service that is reached from outside and selects pods.
     pub fn of_service(service: &Service) -> Option<Self> {
         let spec = service.spec.as_ref()?;
         let selector = spec.selector.clone().filter(|labels| !labels.is_empty())?;
@@ -63,7 +63,7 @@ impl Opening {
         Some(Self::new(kind, &service.metadata, Leads::Pods(selector)))
     }
 
-    /// Returns the opening of an Ingress, except of those that the operator writes.
+    /// Returns the entry point of an Ingress, except of those that the operator writes.
     pub fn of_ingress(ingress: &Ingress) -> Option<Self> {
         let spec = ingress.spec.as_ref()?;
         let rules = spec.rules.iter().flatten();
@@ -79,7 +79,7 @@ impl Opening {
         Self::of_routes("Ingress", &ingress.metadata, services.collect())
     }
 
-    /// Returns the opening of an HTTPRoute, except of those that the operator writes.
+    /// Returns the entry point of an HTTPRoute, except of those that the operator writes.
     pub fn of_http_route(route: &HttpRoute) -> Option<Self> {
         let own = route.metadata.namespace.clone().unwrap_or_default();
         let backends = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
@@ -104,7 +104,7 @@ impl Opening {
         (!own && !services.is_empty()).then(|| Self::new(kind, metadata, Leads::Services(services)))
     }
 
-    /// Returns the opening of a Deployment or a StatefulSet whose pods have a port of their node, or its network.
+    /// Returns the entry point of a Deployment or a StatefulSet whose pods have a port of their node, or its network.
     pub fn of_template(kind: &str, metadata: &ObjectMeta, pod: &PodTemplateSpec) -> Option<Self> {
         let spec = pod.spec.as_ref()?;
         let mut ports = spec
@@ -164,13 +164,13 @@ mod tests {
     use super::*;
     use crate::testing::stack::minimal_stack;
 
-    fn behind(opening: Option<Opening>) -> Option<Component> {
-        opening?.past_gateway(&minimal_stack().identity)
+    fn behind(entry_point: Option<EntryPoint>) -> Option<Component> {
+        entry_point?.past_gateway(&minimal_stack().identity)
     }
 
-    fn service(namespace: &str, spec: Value) -> Option<Opening> {
+    fn service(namespace: &str, spec: Value) -> Option<EntryPoint> {
         let service = json!({"metadata": {"name": "door", "namespace": namespace}, "spec": spec});
-        Opening::of_service(&serde_json::from_value(service).unwrap())
+        EntryPoint::of_service(&serde_json::from_value(service).unwrap())
     }
 
     fn of(component: &str) -> Value {
@@ -226,7 +226,7 @@ mod tests {
                 }]},
                 "spec": {"rules": [{"http": {"paths": [path]}}]},
             });
-            behind(Opening::of_ingress(
+            behind(EntryPoint::of_ingress(
                 &serde_json::from_value(ingress).unwrap(),
             ))
         };
@@ -244,7 +244,7 @@ mod tests {
                 "metadata": {"name": "door", "namespace": namespace},
                 "spec": {"rules": [{"backendRefs": [backend]}]},
             });
-            Opening::of_http_route(&serde_json::from_value(route).unwrap())
+            EntryPoint::of_http_route(&serde_json::from_value(route).unwrap())
         };
         let cache = Some(Component::Cache);
         let there = json!({"name": "acme-cache", "namespace": "links", "port": 6379});
@@ -265,7 +265,7 @@ mod tests {
             let template = json!({"metadata": {"labels": of("app")}, "spec": spec});
             let template = serde_json::from_value(template).unwrap();
             let metadata = minimal_stack().identity.child("acme-app", Component::App);
-            behind(Opening::of_template("Deployment", &metadata, &template))
+            behind(EntryPoint::of_template("Deployment", &metadata, &template))
         };
         let container = |port: Value| json!({"containers": [{"name": "app", "ports": [port]}]});
         assert_eq!(opened(container(json!({"containerPort": 3000}))), None);

@@ -12,7 +12,7 @@ use super::{
     MAX_HEADERS, MAX_URI,
     allowance::Allowance,
     complete,
-    facts::{Facts, Head},
+    facts::{Head, RequestFacts},
     line, span,
 };
 use crate::{
@@ -20,14 +20,14 @@ use crate::{
     cors,
     error::{Error, ErrorExtension},
     page,
-    state::Shared,
+    state::SharedState,
 };
 
 /// A request that has arrived.
-pub(crate) struct Visit<'a> {
-    state: &'a Shared,
+pub(crate) struct RequestLifecycle<'a> {
+    state: &'a SharedState,
     deadline: Deadline,
-    facts: Facts<'a>,
+    facts: RequestFacts<'a>,
     span: Span,
     allowance: Allowance<'a>,
     /// The error of a request that is too large or exceeds the limit of this replica.
@@ -36,14 +36,14 @@ pub(crate) struct Visit<'a> {
     early: Option<Response>,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> RequestLifecycle<'a> {
     /// Starts the time, the span and the limits of a request.
-    pub(crate) fn begin(state: &'a Shared, head: Head<'a>, headers: &HeaderMap) -> Self {
+    pub(crate) fn begin(state: &'a SharedState, head: Head<'a>, headers: &HeaderMap) -> Self {
         let deadline = Deadline {
             start: Instant::now(),
             budget: state.config.request_timeout,
         };
-        let mut facts = Facts::of(&head, headers, &state.config);
+        let mut facts = RequestFacts::of(&head, headers, &state.config);
         let early = if state.cors.is_preflight(facts.route, facts.method, headers) {
             // A browser sends no key with it.
             Some(cors::preflight())
@@ -134,7 +134,7 @@ impl<'a> Visit<'a> {
 }
 
 /// Rejects requests that are too large.
-fn check_size(facts: &Facts<'_>, headers: &HeaderMap) -> Result<(), Error> {
+fn check_size(facts: &RequestFacts<'_>, headers: &HeaderMap) -> Result<(), Error> {
     let path = facts.uri.path_and_query();
     if path.is_some_and(|path| path.as_str().len() > MAX_URI) {
         return Err(Error::UriTooLong(MAX_URI));
@@ -151,7 +151,7 @@ fn check_size(facts: &Facts<'_>, headers: &HeaderMap) -> Result<(), Error> {
 /// Handles the request unless the client has exceeded the shared rate limit.
 async fn rate_limited(
     allowance: &mut Allowance<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestFacts<'_>,
     answer: impl Future<Output = Response>,
 ) -> Response {
     let admitted = allowance.take_shared(facts);

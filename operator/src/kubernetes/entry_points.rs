@@ -26,7 +26,9 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use shortener_operator_core::model::{gateway_api::HttpRoute, kinds::Presence, opening::Opening};
+use shortener_operator_core::model::{
+    entry_point::EntryPoint, gateway_api::HttpRoute, kinds::Presence,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -42,44 +44,47 @@ pub type Concerned = Option<String>;
 
 #[derive(Default)]
 struct Listed {
-    openings: HashMap<ObjectKey, Opening>,
+    entry_points: HashMap<ObjectKey, EntryPoint>,
     /// Kinds that were listed, or that the cluster lacks.
     listed: BTreeSet<String>,
 }
 
-/// The openings of one scope.
+/// The entry points of one scope.
 #[derive(Default)]
-pub struct Openings {
+pub struct EntryPoints {
     known: Mutex<Listed>,
 }
 
 /// Number of the watched kinds.
 const KINDS: usize = 3;
 
-impl Openings {
-    /// Watches the kinds in a namespace, or in the whole cluster. The openings fill only while the stream is polled.
+impl EntryPoints {
+    /// Watches the kinds in a namespace, or in the whole cluster. The entry points fill only while the stream is polled.
     pub fn watch(
         client: &Client,
         reports: Reports<'_>,
     ) -> (Arc<Self>, BoxStream<'static, Concerned>) {
         let (always, optional) = (Presence::Always, Presence::Optional);
-        let openings = Arc::new(Self::default());
-        let services = openings.follow::<Service>(client, reports, always, Opening::of_service);
-        let ingresses = openings.follow::<Ingress>(client, reports, always, Opening::of_ingress);
+        let entry_points = Arc::new(Self::default());
+        let services =
+            entry_points.follow::<Service>(client, reports, always, EntryPoint::of_service);
+        let ingresses =
+            entry_points.follow::<Ingress>(client, reports, always, EntryPoint::of_ingress);
         let routes =
-            openings.follow::<HttpRoute>(client, reports, optional, Opening::of_http_route);
+            entry_points.follow::<HttpRoute>(client, reports, optional, EntryPoint::of_http_route);
         let concerned = stream::select_all([services, ingresses, routes]);
-        (openings, concerned.boxed())
+        (entry_points, concerned.boxed())
     }
 
-    /// Returns the openings that lead into a namespace; `None` until all are listed.
-    pub fn of_namespace(&self, namespace: &str) -> Option<Vec<Opening>> {
+    /// Returns the entry points that lead into a namespace; `None` until all are listed.
+    pub fn of_namespace(&self, namespace: &str) -> Option<Vec<EntryPoint>> {
         let known = self.known.lock();
-        let leads = |opening: &&Opening| opening.namespaces().contains(namespace);
-        let mut openings: Vec<Opening> = known.openings.values().filter(leads).cloned().collect();
+        let leads = |entry_point: &&EntryPoint| entry_point.namespaces().contains(namespace);
+        let mut entry_points: Vec<EntryPoint> =
+            known.entry_points.values().filter(leads).cloned().collect();
         // The first one is named in the status, which must not depend on the order of a map.
-        openings.sort_by(|one, other| (&one.kind, &one.name).cmp(&(&other.kind, &other.name)));
-        (known.listed.len() == KINDS).then_some(openings)
+        entry_points.sort_by(|one, other| (&one.kind, &one.name).cmp(&(&other.kind, &other.name)));
+        (known.listed.len() == KINDS).then_some(entry_points)
     }
 
     fn follow<K>(
@@ -87,7 +92,7 @@ impl Openings {
         client: &Client,
         reports: Reports<'_>,
         presence: Presence,
-        opening: fn(&K) -> Option<Opening>,
+        entry_point: fn(&K) -> Option<EntryPoint>,
     ) -> BoxStream<'static, Concerned>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -105,32 +110,32 @@ impl Openings {
         let config = watcher::Config::default()
             .timeout(WATCH_TIMEOUT)
             .page_size(PAGE);
-        let openings = self.clone();
+        let entry_points = self.clone();
         let (mut report, mut found) = (reports.of::<K>(false), BTreeSet::new());
         let changes = events(client, api, config, presence, absent.clone())
             .default_backoff()
             .inspect(move |event| report.see(event))
             .map(move |event| match event {
-                Ok(Event::Apply(object)) => openings.set(key(&object), opening(&object)),
-                Ok(Event::Delete(object)) => openings.set(key(&object), None),
+                Ok(Event::Apply(object)) => entry_points.set(key(&object), entry_point(&object)),
+                Ok(Event::Delete(object)) => entry_points.set(key(&object), None),
                 Ok(Event::Init) => {
                     found.clear();
                     BTreeSet::new()
                 }
                 Ok(Event::InitApply(object)) => {
-                    let opened = opening(&object);
+                    let opened = entry_point(&object);
                     if opened.is_some() {
                         found.insert(key(&object));
                     }
-                    openings.set(key(&object), opened)
+                    entry_points.set(key(&object), opened)
                 }
-                Ok(Event::InitDone) => openings.list_ends::<K>(&std::mem::take(&mut found)),
+                Ok(Event::InitDone) => entry_points.list_ends::<K>(&std::mem::take(&mut found)),
                 Err(_) => BTreeSet::new(),
             });
-        let openings = self.clone();
+        let entry_points = self.clone();
         let lacking = async move {
             absent.cancelled().await;
-            openings.list_ends::<K>(&BTreeSet::new())
+            entry_points.list_ends::<K>(&BTreeSet::new())
         };
         stream::select(changes, lacking.into_stream())
             .flat_map(stream::iter)
@@ -138,17 +143,17 @@ impl Openings {
     }
 
     /// Records what an object opens. Returns the namespaces that are concerned if that has changed.
-    fn set(&self, key: ObjectKey, opening: Option<Opening>) -> BTreeSet<Concerned> {
+    fn set(&self, key: ObjectKey, entry_point: Option<EntryPoint>) -> BTreeSet<Concerned> {
         let mut known = self.known.lock();
-        let before = match opening.clone() {
-            Some(opening) => known.openings.insert(key, opening),
-            None => known.openings.remove(&key),
+        let before = match entry_point.clone() {
+            Some(entry_point) => known.entry_points.insert(key, entry_point),
+            None => known.entry_points.remove(&key),
         };
-        if before == opening {
+        if before == entry_point {
             return BTreeSet::new();
         }
-        let both = [before, opening];
-        let namespaces = both.iter().flatten().flat_map(Opening::namespaces);
+        let both = [before, entry_point];
+        let namespaces = both.iter().flatten().flat_map(EntryPoint::namespaces);
         namespaces
             .map(|namespace| Some(namespace.to_owned()))
             .collect()
@@ -161,10 +166,10 @@ impl Openings {
     ) -> BTreeSet<Concerned> {
         let kind = K::kind(&()).into_owned();
         let mut known = self.known.lock();
-        let before = known.openings.len();
+        let before = known.entry_points.len();
         let is_there = |key: &ObjectKey| key.0 != kind || found.contains(key);
-        known.openings.retain(|key, _| is_there(key));
-        let gone = known.openings.len() < before;
+        known.entry_points.retain(|key, _| is_there(key));
+        let gone = known.entry_points.len() < before;
         let first = known.listed.insert(kind) && known.listed.len() == KINDS;
         // What is gone is not known any more, and what is known now is news for every stack.
         (gone || first).then_some(None).into_iter().collect()
@@ -197,7 +202,7 @@ mod tests {
 
     #[test]
     fn only_what_opens_something_or_ceases_to_concerns_a_stack() {
-        let openings = Openings::default();
+        let entry_points = EntryPoints::default();
         for (kind, expected) in [
             ("ClusterIP", BTreeSet::new()),
             ("NodePort", concerned("links")),
@@ -206,26 +211,29 @@ mod tests {
             ("LoadBalancer", concerned("links")),
         ] {
             let service = service(kind);
-            let set = openings.set(key(&service), Opening::of_service(&service));
+            let set = entry_points.set(key(&service), EntryPoint::of_service(&service));
             assert_eq!(set, expected, "{kind}");
         }
-        assert_eq!(openings.set(key(&service("")), None), concerned("links"));
+        assert_eq!(
+            entry_points.set(key(&service("")), None),
+            concerned("links")
+        );
     }
 
     #[test]
     fn nothing_is_known_before_every_kind_is_listed_and_what_a_list_lacks_is_gone() {
-        let openings = Openings::default();
+        let entry_points = EntryPoints::default();
         let door = service("NodePort");
-        openings.set(key(&door), Opening::of_service(&door));
+        entry_points.set(key(&door), EntryPoint::of_service(&door));
         let all = BTreeSet::from([None]);
         let found = BTreeSet::from([key(&door)]);
-        assert_eq!(openings.list_ends::<Service>(&found), BTreeSet::new());
-        openings.list_ends::<Ingress>(&BTreeSet::new());
-        assert_eq!(openings.of_namespace("links"), None);
-        assert_eq!(openings.list_ends::<HttpRoute>(&BTreeSet::new()), all);
-        assert_eq!(openings.of_namespace("links").unwrap().len(), 1);
-        assert_eq!(openings.of_namespace("other"), Some(vec![]));
-        assert_eq!(openings.list_ends::<Service>(&BTreeSet::new()), all);
-        assert_eq!(openings.of_namespace("links"), Some(vec![]));
+        assert_eq!(entry_points.list_ends::<Service>(&found), BTreeSet::new());
+        entry_points.list_ends::<Ingress>(&BTreeSet::new());
+        assert_eq!(entry_points.of_namespace("links"), None);
+        assert_eq!(entry_points.list_ends::<HttpRoute>(&BTreeSet::new()), all);
+        assert_eq!(entry_points.of_namespace("links").unwrap().len(), 1);
+        assert_eq!(entry_points.of_namespace("other"), Some(vec![]));
+        assert_eq!(entry_points.list_ends::<Service>(&BTreeSet::new()), all);
+        assert_eq!(entry_points.of_namespace("links"), Some(vec![]));
     }
 }
