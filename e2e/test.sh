@@ -131,7 +131,7 @@ finish() {
 }
 
 formatting() {
-  cargo fmt --all --check -- --color never && cargo fmt --manifest-path e2e/images/qdrant/Cargo.toml --check -- --color never
+  cargo fmt --all --check -- --color never && cargo fmt --manifest-path e2e/closed/qdrant/Cargo.toml --check -- --color never
 }
 
 source_stage() {
@@ -156,7 +156,7 @@ unit_stage() {
   stage
   run check 'stores of the tests' e2e/checks/stores.sh
   run check 'compile' cargo build --profile quick --workspace --all-targets
-  run check 'stand-in for Qdrant' e2e/images/qdrant.sh test
+  run check 'stand-in for Qdrant' e2e/closed/qdrant.sh test
   # The tests of the app and the worker watch the time, so nothing is built beside them.
   if [[ $wants_cluster == yes ]]; then run check 'tools, node and services' cluster_parts; fi
   run tests 'unit tests' e2e/checks/unit.sh

@@ -15,7 +15,7 @@ scripts=(
   e2e/cluster/{lib,host,closed,public,releases,preflight,engine,tools,create,load,chart,sample,show,forward,up,down}.sh
   e2e/cluster/addons/install.sh e2e/images/{build,lib,product}.sh
 )
-read_only=(e2e/cluster/go.sh e2e/images/services.sh)
+read_only=(e2e/cluster/go.sh e2e/closed/services.sh)
 
 # Constructs that bash 3.2 and BSD tools lack, and the lines that may use them because only a
 # closed Linux machine runs them.

@@ -25,17 +25,17 @@ ipv6_check=
 # Starts to build the parts that only the cluster needs, in parallel with the steps that use one core.
 begin_cluster_parts() {
   e2e/cluster/engine.sh || return
-  if closed; then e2e/cluster/parts.sh begin; fi
+  if closed; then e2e/closed/parts.sh begin; fi
 }
 
 cluster_parts() {
   e2e/cluster/engine.sh || return
-  if closed; then e2e/cluster/parts.sh; else e2e/cluster/tools.sh cluster; fi
+  if closed; then e2e/closed/parts.sh; else e2e/cluster/tools.sh cluster; fi
 }
 
 # Only the stand-ins are tested: public images keep their own contract.
 image_contract() {
-  if closed; then e2e/images/contract.sh; fi
+  if closed; then e2e/closed/contract.sh; fi
 }
 
 # A cluster of an earlier run would prove nothing, so there is always a new one.

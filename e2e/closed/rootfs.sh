@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the root file system of the node image and of Calico's image from Debian packages. Its tag is a hash of this
 # file, so a changed list gives a new image.
-# shellcheck source=lib.sh
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=../cluster/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
 suite=bookworm
 
@@ -24,7 +24,7 @@ build_rootfs() {
 }
 
 build_tools() {
-  docker_build --tag "$(node_tools_image)" --build-arg "ROOTFS=$(node_rootfs_image)" "$cluster_dir/node/tools"
+  docker_build --tag "$(node_tools_image)" --build-arg "ROOTFS=$(node_rootfs_image)" "$closed_dir/node/tools"
 }
 
 has() { docker image inspect "$1" >/dev/null 2>&1; }

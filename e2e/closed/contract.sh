@@ -6,12 +6,11 @@
 #   contract.sh postgres|postgres_17|nginx|valkey|rabbitmq|qdrant|prometheus|collector
 set -euo pipefail
 
-images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=../cluster/lib.sh
-. "$images_dir/../cluster/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 # shellcheck source=services.sh
-. "$images_dir/services.sh"
-for part in "$images_dir"/contract/*.sh; do
+. "$closed_dir/services.sh"
+for part in "$closed_dir"/contract/*.sh; do
   # shellcheck source=/dev/null
   . "$part"
 done
@@ -22,7 +21,7 @@ restrictions=(--read-only --cap-drop ALL --security-opt no-new-privileges --tmpf
 
 expect() {
   local title=$1 wanted=$2 found=$3
-  if [[ $found != "$wanted" ]]; then die "not so: $title: expected '$wanted', found '$found'" "see e2e/images/contract and the image's folder in e2e/images"; fi
+  if [[ $found != "$wanted" ]]; then die "not so: $title: expected '$wanted', found '$found'" "see e2e/closed/contract and the image's folder in e2e/closed"; fi
   say "ok: $title"
 }
 
