@@ -163,7 +163,6 @@ unit_stage() {
   run check 'resource definition' e2e/checks/crd.sh
   run check 'status for GitOps tools' e2e/checks/kstatus.sh
   run check 'dependencies' e2e/checks/dependencies.sh
-  run check 'registry on loopback' e2e/checks/registry-test.sh
   more check 'release' e2e/checks/release.sh
 }
 
