@@ -182,7 +182,7 @@ cluster_stage() {
   run check 'images' e2e/images/build.sh
   stage
   run check 'sources for the container' e2e/checks/context.sh
-  run check 'contract of the images' image_contract
+  run check 'versions of the images' image_versions
   stage
   if [[ $blocked == no ]]; then cluster_is_up=yes; fi
   run check 'test cluster' cluster_up

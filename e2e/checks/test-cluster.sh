@@ -33,9 +33,8 @@ cluster_parts() {
   if closed; then e2e/closed/parts.sh; else e2e/cluster/tools.sh cluster; fi
 }
 
-# Only the stand-ins are tested: public images keep their own contract.
-image_contract() {
-  if closed; then e2e/closed/contract.sh; fi
+image_versions() {
+  if closed; then e2e/closed/versions.sh; fi
 }
 
 # A cluster of an earlier run would prove nothing, so there is always a new one.

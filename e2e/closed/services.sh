@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Images of the services for machines that cannot pull them, from Debian packages, Go modules and crates. They keep
-# the public images' contract. Sourced by build.sh.
+# Images of the services for machines that cannot pull them, from Debian packages, Go modules and crates. Sourced by
+# build.sh.
 # shellcheck disable=SC2154 # cache, repo, version and closed_dir come from cluster/lib.sh
 set -euo pipefail
 
