@@ -181,7 +181,6 @@ cluster_stage() {
   stage
   run check 'images' e2e/images/build.sh
   stage
-  run check 'sources for the container' e2e/checks/context.sh
   run check 'versions of the images' image_versions
   stage
   if [[ $blocked == no ]]; then cluster_is_up=yes; fi
