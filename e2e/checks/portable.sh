@@ -123,21 +123,6 @@ refuses() {
   if called '^docker build'; then die "make up with $* built an image after: $text" "see up.sh"; fi
 }
 
-# own_tools: fitting versions of kind, kubectl and helm on the machine are used; others are fetched.
-own_tools() {
-  local old
-  for old in kind kubectl helm; do ln -s "$repo/e2e/checks/portable/double" "$work/userland/$old"; done
-  fresh
-  laptop Linux x86_64 SHORTENER_RELEASES="$work/wrong-pins" e2e/cluster/tools.sh cluster >"$work/out" 2>&1 \
-    || die "tools.sh fetched a tool that is on the PATH in a fitting version: $(cat "$work/out")" "see fits in tools.sh"
-  for old in KIND=v0.32.0 KUBECTL=v1.34.9 KUBECTL=v1.38.0 HELM=v3.20.1; do
-    laptop Linux x86_64 "$old" e2e/cluster/tools.sh cluster >"$work/out" 2>&1 || die "tools.sh fails with $old: $(cat "$work/out")" "see need_release in tools.sh"
-    says '==> Fetch ' "tools.sh with $old"
-    rm -rf "${work:?}/home"
-  done
-  rm "$work/userland"/{kind,kubectl,helm}
-}
-
 # mirrored: pulls go to the mirror under the same repository names, and the node is configured to use it.
 mirrored() {
   local mirror=mirror.example:5000 image
@@ -175,6 +160,5 @@ refuses "SHORTENER_CLOSED is 'maybe'" SHORTENER_CLOSED=maybe
 sed 's/[0-9a-f]\{8\}$/00000000/' "$work/pins" >"$work/wrong-pins"
 refuses 'has the SHA-256 sum' SHORTENER_RELEASES="$work/wrong-pins"
 pins linux-amd64 >"$work/pins"
-own_tools
 mirrored
 say "make up runs with $("$shell" --version | sed -n 1p) and busybox, as on Linux and as on macOS"

@@ -7,12 +7,15 @@
 #
 # CLUSTER_NAME (shortener), GATEWAY_PORT (8080) and KUBECONFIG select the cluster. Every step is a script of its own
 # that does nothing if its work is done already.
+
+# The user's own, because lib.sh changes the PATH.
+users_kubectl=$(command -v kubectl)
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Offers a kubectl for the user, if the machine has none.
 offer_kubectl() {
-  if on_path kubectl >/dev/null; then return; fi
+  if [[ -n $users_kubectl ]]; then return; fi
   if [[ -w /usr/local/bin && $(uname -s) == Linux ]]; then
     ln -sfn "$cache/bin/kubectl" /usr/local/bin/kubectl
     say "==> kubectl is now at /usr/local/bin/kubectl"
