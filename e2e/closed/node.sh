@@ -27,8 +27,9 @@ build_parts() {
   local packages
   "$closed_dir/rootfs.sh" &
   packages=$!
-  gobuild "$closed_dir/modules/kubernetes"
-  gobuild "$closed_dir/node/pause"
+  go_step "Compile Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
+    "$closed_dir/modules/kubernetes"
+  go_step "Compile the program of the pause image" "$closed_dir/node/pause"
   wait "$packages"
 }
 
@@ -134,5 +135,5 @@ if [[ ${1:-} == name ]]; then
   exit 0
 fi
 if docker image inspect "$(node_image)" >/dev/null 2>&1; then exit 0; fi
-step "Build what a node is made of: programs from Go modules, the rest from Debian packages (5 to 10 minutes the first time)" build_parts
+step "Compile the programs of a node and install its Debian packages (10 minutes the first time)" build_parts
 step "Build the node image" build_node

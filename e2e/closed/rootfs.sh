@@ -34,5 +34,5 @@ if ! has "$(node_rootfs_image)"; then
     step "Build the node's root file system from Debian packages" build_rootfs
 fi
 if ! has "$(node_tools_image)"; then
-  step "Take the programs of kube-proxy and Calico out of the node's root file system" build_tools
+  step "Copy the programs that kube-proxy and Calico call out of the node's root file system" build_tools
 fi

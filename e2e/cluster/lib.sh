@@ -61,7 +61,7 @@ die() {
 # life every 30 s, and on failure the end of the log. `remedy="..." step ...` adds advice to a failure.
 # The command runs in a subshell, so its exports are gone afterwards.
 step() {
-  local title=$1 begin=$SECONDS beat rc=0 pid log
+  local title=$1 begin=$SECONDS beat rc=0 pid log said
   shift
   log=$logs/$(printf '%s' "$CLUSTER_NAME $title" | tr -cs 'A-Za-z0-9' '-').log
   say "==> $title"
@@ -70,7 +70,8 @@ step() {
   beat=$((SECONDS + 30))
   while kill -0 "$pid" 2>/dev/null; do
     if ((SECONDS >= beat)); then
-      say "    ... $((SECONDS - begin)) s: $(last_said "$log")"
+      said=$(last_said "$log")
+      say "    ... $((SECONDS - begin)) s: ${said:-$title}"
       beat=$((SECONDS + 30))
     fi
     sleep 0.2
@@ -85,10 +86,14 @@ step() {
   say "    done in $((SECONDS - begin)) s"
 }
 
-# last_said <log>: prints the last line of a command, without the times of its own steps.
+# last_said <log>: prints the last line of a command, without the times of its own steps. Prints nothing if one of these has
+# just ended, because the title of what ended would stay in sight while the next one is silent.
 last_said() {
-  tail -n 20 "$1" | tr -d '\r' \
-    | sed -e ':again' -e 's/^    \.\.\. [0-9]* s: //' -e 't again' -e '/^    done in /d' -e '/^ *$/d' | tail -n 1 | cut -c 1-120
+  tail -n 20 "$1" | tr -d '\r' | awk '
+    /^    done in / { last = ""; next }
+    { while (sub(/^    \.\.\. [0-9]+ s: /, "")) {} }
+    !/^ *$/ { last = $0 }
+    END { print substr(last, 1, 120) }'
 }
 
 # content_key path...: prints a hash of 12 hex digits over names and contents of files and folders. Names are relative

@@ -25,7 +25,7 @@ link() {
 need() {
   local program=$1
   shift
-  go_step "${title:-Build $program from its Go module}" "$@"
+  go_step "${title:-Compile $program from its Go module}" "$@"
   link "$program" "$@"
 }
 
@@ -59,7 +59,7 @@ need_release() {
 
 # need_of_node <program>: needs it from the build of all programs of a node image.
 need_of_node() {
-  title="Build Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
+  title="Compile Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
     need "$1" "$closed_dir/modules/kubernetes"
 }
 
