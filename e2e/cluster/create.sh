@@ -126,7 +126,7 @@ keep_services_inside() {
 
 if ! closed; then pull "$(node_image)"; fi
 if ! kind get clusters 2>/dev/null | grep -xF "$CLUSTER_NAME" >/dev/null; then
-  remedy="run 'make down' and try again; for a container or a small virtual machine, see 'Restricted hosts' in e2e/cluster/README.md" \
+  remedy="run 'make down' and try again; for a container or a small virtual machine, see 'Restricted hosts' in e2e/closed/README.md" \
     step "Create the cluster $CLUSTER_NAME" create_cluster
   if ! closed; then tell_mirror; fi
   check_engine_disk
