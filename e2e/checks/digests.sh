@@ -53,7 +53,7 @@ write() {
 }
 
 # minor_of <module>: prints major and minor of its version in the module that closed machines build from.
-minor_of() { sed -n "s|^\t$1 v\([0-9]*\.[0-9]*\)\..*|\1|p" "$cluster_dir/tools/cluster/go.mod" | sed -n 1p; }
+minor_of() { sed -n "s|^\t$1 v\([0-9]*\.[0-9]*\)\..*|\1|p" "$closed_dir/modules/kubernetes/go.mod" | sed -n 1p; }
 
 # Checks that every program has a line for every platform, with the version of closed machines, except for the patch.
 compare_releases() {
@@ -63,7 +63,7 @@ compare_releases() {
     minor=$(minor_of "$module")
     [[ $(awk -v p="$program" -v v="v$minor." '$1 == p && index($2, v) == 1 && ($4 == "published" || length($4) == 64)' \
       "$cluster_dir/tools/releases.txt" | wc -l) == 4 ]] \
-      || die "releases.txt lacks $program v$minor, the version of tools/cluster/go.mod, for one of the four platforms" \
+      || die "releases.txt lacks $program v$minor, the version of e2e/closed/modules/kubernetes/go.mod, for one of the four platforms" \
         "change both files together"
   done
 }

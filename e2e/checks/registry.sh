@@ -11,7 +11,7 @@ registry_programs() {
 }
 
 # start_registry <folder>: starts a registry that keeps its data in <folder>/data and its log in <folder>/log. Sets
-# registry_address (127.0.0.1:<port>) and registry_pid; a caller with two registries copies both in between.
+# registry_address (127.0.0.1:<port>) and registry_pid.
 start_registry() {
   local folder deadline
   registry_programs
@@ -28,7 +28,7 @@ CONFIG
   OTEL_TRACES_EXPORTER=none registry serve "$folder/config.yml" >"$folder/log" 2>&1 </dev/null &
   registry_pid=$!
   deadline=$((SECONDS + 30))
-  # The kernel chooses the port, so two registries never conflict.
+  # The kernel chooses the port.
   until registry_address=$(sed -n 's/.*listening on \(127\.0\.0\.1:[0-9]*\).*/\1/p' "$folder/log") \
     && [[ -n $registry_address ]] && curl --silent --fail --output /dev/null "http://$registry_address/v2/"; do
     if ! kill -0 "$registry_pid" 2>/dev/null || ((SECONDS >= deadline)); then
@@ -40,12 +40,10 @@ CONFIG
   done
 }
 
-# stop_registry [pid]: stops the registry that was started last, or the given one, and waits until it has ended.
-# shellcheck disable=SC2120 # most callers have one registry
+# Stops the registry and waits until it has ended.
 stop_registry() {
-  local pid=${1:-${registry_pid:-}}
-  if [[ -z $pid ]]; then return 0; fi
-  kill "$pid" 2>/dev/null || true
-  wait "$pid" 2>/dev/null || true
-  if [[ $pid == "${registry_pid:-}" ]]; then registry_pid=''; fi
+  if [[ -z ${registry_pid:-} ]]; then return 0; fi
+  kill "$registry_pid" 2>/dev/null || true
+  wait "$registry_pid" 2>/dev/null || true
+  registry_pid=''
 }

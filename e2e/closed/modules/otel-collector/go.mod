@@ -1,5 +1,5 @@
 // Pins the OpenTelemetry collector: its builder, and the modules that builder.yaml links. The versions of what it has in
-// common with Kubernetes are those of e2e/cluster/tools/cluster, so that this is compiled already.
+// common with Kubernetes are those of e2e/closed/modules/kubernetes, so that this is compiled already.
 module shortener.dev/e2e/otel-collector
 
 go 1.26.0

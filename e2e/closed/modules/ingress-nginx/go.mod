@@ -1,5 +1,5 @@
 // Pins the source of ingress-nginx: its controller, its nginx template and its chart. The versions of what it has in common
-// with Kubernetes are those of e2e/cluster/tools/cluster, so that most of it is compiled already.
+// with Kubernetes are those of e2e/closed/modules/kubernetes, so that most of it is compiled already.
 module shortener.dev/e2e/ingress-nginx
 
 go 1.26.8

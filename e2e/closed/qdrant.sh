@@ -8,11 +8,11 @@
 # shellcheck source=../cluster/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
-manifest=$repo/e2e/images/qdrant/Cargo.toml
+manifest=$repo/e2e/closed/qdrant/Cargo.toml
 
 key=$(
   cd "$repo"
-  sources=(e2e/images/qdrant/{Cargo.toml,Cargo.lock,src,tests} .cargo clippy.toml)
+  sources=(e2e/closed/qdrant/{Cargo.toml,Cargo.lock,src,tests} .cargo clippy.toml)
   (content_key "${sources[@]}" && rustc -vV) | sha256sum | cut -c 1-12
 )
 home=$cache/tools/qdrant-$key

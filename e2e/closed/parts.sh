@@ -9,15 +9,15 @@
 #                   parts.
 #
 # SHORTENER_PARTS=tests adds what only the tests need: the images of a Gateway.
-# shellcheck source=lib.sh
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=../cluster/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
 log=$logs/parts.log
 
 # The stores come first, because the tests of the app and the worker need them.
 early() {
   "$repo/e2e/images/build.sh" stores
-  "$cluster_dir/node.sh"
+  "$closed_dir/node.sh"
   "$cluster_dir/tools.sh" cluster
   "$repo/e2e/images/build.sh" entry
 }

@@ -5,7 +5,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
 image=$1
-# Debian's testing suite has the versions of the operator's default images, which contract.sh compares. The stable
+# Debian's testing suite has the versions of the operator's default images, which versions.sh compares. The stable
 # suite has the previous major version of PostgreSQL, for stacks whose volumes were made with it.
 suite=forky
 older_suite=trixie

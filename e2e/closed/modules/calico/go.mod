@@ -1,7 +1,7 @@
 // Pins Calico's CNI plugin and Felix, the two programs that enforce NetworkPolicies in the local cluster.
 // The replacements are those of Calico's own go.mod, which Go does not read from a dependency. Its copy of
 // the API is not part of the published module, so the API comes from the module of its own. The client for EC2 is ours.
-// Indirect modules have the versions of ../../../cluster/tools/cluster/go.mod where Calico's code allows it, so that they
+// Indirect modules have the versions of ../kubernetes/go.mod where Calico's code allows it, so that they
 // are fetched and compiled once.
 module shortener.dev/e2e/calico
 

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # Builds the kind node image for machines that cannot pull the public one: real Kubernetes and containerd from their
 # Go modules, kind's own base files, and Debian packages for the rest. `node.sh name` prints the image's name.
-# shellcheck source=lib.sh
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=../cluster/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
 provisioner=localhost/provisioner:1 # storage is there under this name
 kubernetes=localhost/kubernetes:1
 context=$cache/contexts/node
 
-programs=$(built "$cluster_dir/tools/cluster")
+programs=$(built "$closed_dir/modules/kubernetes")
 
 node_image() {
   local key
   key=$(
     {
-      content_key "$cluster_dir"/{rootfs.sh,node.sh,node,runtime-wrapper.sh}
+      content_key "$closed_dir"/{rootfs.sh,node.sh,node,runtime-wrapper.sh}
       basename "$programs"
       if restricted; then echo without-sys-resource; fi
     } | sha256sum | cut -c 1-12
@@ -25,10 +25,11 @@ node_image() {
 # Unpacking packages uses only one core, so the compiler runs at the same time.
 build_parts() {
   local packages
-  "$cluster_dir/rootfs.sh" &
+  "$closed_dir/rootfs.sh" &
   packages=$!
-  gobuild "$cluster_dir/tools/cluster"
-  gobuild "$cluster_dir/node/pause"
+  go_step "Compile Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
+    "$closed_dir/modules/kubernetes"
+  go_step "Compile the program of the pause image" "$closed_dir/node/pause"
   wait "$packages"
 }
 
@@ -74,7 +75,7 @@ kubernetes_images() {
       kube-*) docker tag "$kubernetes" "$image" ;;
       coredns) program_image "$image" coredns "$programs/coredns" ;;
       etcd) program_image "$image" etcd "$programs/server" ;;
-      pause) program_image "$image" pause "$(built "$cluster_dir/node/pause")/pause" ;;
+      pause) program_image "$image" pause "$(built "$closed_dir/node/pause")/pause" ;;
       *) die "kubeadm asks for $image, which node.sh cannot build" "add it to kubernetes_images in node.sh" ;;
     esac
   done <"$context/images"
@@ -87,17 +88,17 @@ restrict_node() {
   sed -i -E '/^(Limit|OOMScoreAdjust)/d' "$root/etc/systemd/system/containerd.service"
   sed -i 's/restrict_oom_score_adj = false/restrict_oom_score_adj = true/' "$root/etc/containerd/config.toml"
   mkdir -p "$root/usr/local/sbin"
-  install -m 0755 "$cluster_dir/runtime-wrapper.sh" "$root/usr/local/sbin/runc"
+  install -m 0755 "$closed_dir/runtime-wrapper.sh" "$root/usr/local/sbin/runc"
   ln -s /usr/sbin/runc "$root/usr/local/sbin/runc.real"
 }
 
 # Adds the files that lie over the root file system.
 node_files() {
   local root=$context/node/root base pause
-  base=$(module_dir "$cluster_dir/tools/cluster" sigs.k8s.io/kind)/images/base/files
+  base=$(module_dir "$closed_dir/modules/kubernetes" sigs.k8s.io/kind)/images/base/files
   mkdir -p "$root/usr/bin" "$root/usr/local/bin" "$root/kind/manifests" "$root/kind/images"
   cp -r --no-preserve=mode,ownership "$base"/{etc,kind,usr} "$root/"
-  cp -r "$cluster_dir/node/root/." "$root/"
+  cp -r "$closed_dir/node/root/." "$root/"
   cp "$programs"/{kubeadm,kubelet,kubectl} "$root/usr/bin/"
   cp "$programs"/{containerd,containerd-shim-runc-v2,ctr} "$root/usr/local/bin/"
   pause=$(grep '/pause:' "$context/images")
@@ -115,7 +116,7 @@ build_node() {
   mapfile -t images <"$context/images"
   docker save "${images[@]}" "$provisioner" >"$context/node/root/kind/images/kubernetes.tar"
   docker_build --tag "$(node_image)" --build-arg "ROOTFS=$(node_rootfs_image)" \
-    --file "$cluster_dir/node/Dockerfile" "$context/node"
+    --file "$closed_dir/node/Dockerfile" "$context/node"
   remove_leftovers "${images[@]}"
 }
 
@@ -134,5 +135,5 @@ if [[ ${1:-} == name ]]; then
   exit 0
 fi
 if docker image inspect "$(node_image)" >/dev/null 2>&1; then exit 0; fi
-step "Build what a node is made of: programs from Go modules, the rest from Debian packages (5 to 10 minutes the first time)" build_parts
+step "Compile the programs of a node and install its Debian packages (10 minutes the first time)" build_parts
 step "Build the node image" build_node

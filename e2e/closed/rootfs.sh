@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the root file system of the node image and of Calico's image from Debian packages. Its tag is a hash of this
 # file, so a changed list gives a new image.
-# shellcheck source=lib.sh
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=../cluster/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
 suite=bookworm
 
@@ -24,7 +24,7 @@ build_rootfs() {
 }
 
 build_tools() {
-  docker_build --tag "$(node_tools_image)" --build-arg "ROOTFS=$(node_rootfs_image)" "$cluster_dir/node/tools"
+  docker_build --tag "$(node_tools_image)" --build-arg "ROOTFS=$(node_rootfs_image)" "$closed_dir/node/tools"
 }
 
 has() { docker image inspect "$1" >/dev/null 2>&1; }
@@ -34,5 +34,5 @@ if ! has "$(node_rootfs_image)"; then
     step "Build the node's root file system from Debian packages" build_rootfs
 fi
 if ! has "$(node_tools_image)"; then
-  step "Take the programs of kube-proxy and Calico out of the node's root file system" build_tools
+  step "Copy the programs that kube-proxy and Calico call out of the node's root file system" build_tools
 fi
