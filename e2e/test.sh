@@ -200,6 +200,8 @@ cluster_stage() {
   more check 'a cluster without IPv4' e2e/checks/ipv6.sh
   # Last on its cluster, because it costs every stack there.
   more tests 'cluster tests, outages' cluster_tests outage --test-threads=1 --show-output
+  # It removes the operator of the tests.
+  more check 'installing by the README' e2e/checks/install.sh
 }
 
 # What needs programs of other projects, or many minutes, and no cluster.
