@@ -28,7 +28,7 @@ use crate::{
 /// The time in which a server accepts a connection; its kernel does so even if the server is overloaded. Otherwise the
 /// machine or the pod is gone.
 const ACCEPT: Duration = Duration::from_millis(500);
-/// The timeout of a probe of a server that accepts connections. Silence alone does not prove an outage: on an overloaded
+/// The timeout of a probe of a server that accepts connections, and of a login to it. Silence alone does not prove an outage: on an overloaded
 /// node a server may need more than a second for an answer, and treating a live database as down fails every request.
 /// Only the first requests of a frozen database wait this long.
 const FROZEN: Duration = Duration::from_secs(3);
@@ -36,8 +36,6 @@ const FROZEN: Duration = Duration::from_secs(3);
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between connection attempts during an outage.
 const RETRY: Duration = Duration::from_millis(200);
-/// The timeout of a connection attempt during an outage.
-const CONNECT: Duration = Duration::from_secs(1);
 /// The minimum time between two searches for the new primary after a failover.
 const RECONNECT: Duration = Duration::from_millis(500);
 
@@ -79,9 +77,11 @@ impl Watcher {
     }
 
     async fn connect(&self) -> Result<PgConnection, Unusable> {
-        match timeout(CONNECT, self.options.connect()).await {
-            Ok(connected) => connected.map_err(|error| unusable(&error)),
-            Err(_) => Err(no_answer(CONNECT)),
+        let begun = Instant::now();
+        let attempt = async { Some(self.options.connect().await) };
+        match self.in_time(attempt).await {
+            Some(connected) => connected.map_err(|error| unusable(&error)),
+            None => Err(no_answer(begun.elapsed())),
         }
     }
 
