@@ -42,7 +42,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 package=$out/files/shortener-operator-$version.tgz
 plain=()
-if [[ $push_to == 127.0.0.1:* ]]; then plain=(--plain-http); fi
+# Addresses of private networks have no certificates; crane decides the same way.
+if [[ $push_to =~ ^(127|10|192\.168|172\.(1[6-9]|2[0-9]|3[01]))\. ]]; then plain=(--plain-http); fi
 
 log_in
 refuse_replacement

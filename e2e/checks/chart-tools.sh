@@ -10,10 +10,10 @@ trap 'rm -rf "$work"' EXIT
 # Prints a folder of JSON schemas. kubeconform would download them; the Kubernetes module contains the same as OpenAPI.
 schemas() {
   local version target module document
-  version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[^ ]*\).*|\1|p' "$cluster_dir/tools/cluster/go.mod" | sed -n 1p)
+  version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[^ ]*\).*|\1|p' "$closed_dir/modules/kubernetes/go.mod" | sed -n 1p)
   target=$cache/schemas/$version-$(content_key e2e/checks/schemas.jq e2e/checks/chart-tools.sh)
   if [[ ! -d $target ]]; then
-    module=$(module_dir "$cluster_dir/tools/cluster" k8s.io/kubernetes)
+    module=$(module_dir "$closed_dir/modules/kubernetes" k8s.io/kubernetes)
     rm -rf "$cache/schemas"
     mkdir -p "$target.part"
     for document in api__v1 apis__{apps,batch,networking.k8s.io,policy,rbac.authorization.k8s.io,apiextensions.k8s.io}__v1; do

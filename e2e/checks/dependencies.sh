@@ -27,7 +27,7 @@ machete=$(cargo_tool cargo-machete 0.9.2)
 # licence that the other may use.
 deny() {
   local manifest
-  for manifest in Cargo.toml e2e/images/qdrant/Cargo.toml; do
+  for manifest in Cargo.toml e2e/closed/qdrant/Cargo.toml; do
     "$deny" --log-level warn --manifest-path "$manifest" --config deny.toml check --hide-inclusion-graph \
       --allow license-not-encountered --allow license-exception-not-encountered "$@"
   done

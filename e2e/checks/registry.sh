@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Runs an image registry on loopback, with crane as its client. Sourced after lib.sh.
+# Runs an image registry on this machine, with crane as its client. Sourced after lib.sh.
 # shellcheck disable=SC2034 # the variables are read by the scripts that source this file
 
 registry_tools=$cluster_dir/tools/registry
@@ -10,10 +10,10 @@ registry_programs() {
   PATH=$(built "$registry_tools"):$PATH
 }
 
-# start_registry <folder>: starts a registry that keeps its data in <folder>/data and its log in <folder>/log. Sets
-# registry_address (127.0.0.1:<port>) and registry_pid; a caller with two registries copies both in between.
+# start_registry <folder> [address]: starts a registry on this address, 127.0.0.1 by default, that keeps its data in
+# <folder>/data and its log in <folder>/log. Sets registry_address (<address>:<port>) and registry_pid.
 start_registry() {
-  local folder deadline
+  local address=${2:-127.0.0.1} folder deadline
   registry_programs
   mkdir -p "$1/data"
   folder=$(cd "$1" && pwd)
@@ -23,29 +23,27 @@ version: 0.1
 log: {level: info}
 storage:
   filesystem: {rootdirectory: "$folder/data"}
-http: {addr: "127.0.0.1:0"}
+http: {addr: "$address:0"}
 CONFIG
   OTEL_TRACES_EXPORTER=none registry serve "$folder/config.yml" >"$folder/log" 2>&1 </dev/null &
   registry_pid=$!
   deadline=$((SECONDS + 30))
-  # The kernel chooses the port, so two registries never conflict.
-  until registry_address=$(sed -n 's/.*listening on \(127\.0\.0\.1:[0-9]*\).*/\1/p' "$folder/log") \
+  # The kernel chooses the port.
+  until registry_address=$(sed -n "s/.*listening on \($address:[0-9]*\).*/\1/p" "$folder/log") \
     && [[ -n $registry_address ]] && curl --silent --fail --output /dev/null "http://$registry_address/v2/"; do
     if ! kill -0 "$registry_pid" 2>/dev/null || ((SECONDS >= deadline)); then
       tail -n 10 "$folder/log" >&2
       stop_registry
-      die "the registry on loopback did not answer within 30 s" "read $folder/log"
+      die "the registry on $address did not answer within 30 s" "read $folder/log"
     fi
     sleep 0.1
   done
 }
 
-# stop_registry [pid]: stops the registry that was started last, or the given one, and waits until it has ended.
-# shellcheck disable=SC2120 # most callers have one registry
+# Stops the registry and waits until it has ended.
 stop_registry() {
-  local pid=${1:-${registry_pid:-}}
-  if [[ -z $pid ]]; then return 0; fi
-  kill "$pid" 2>/dev/null || true
-  wait "$pid" 2>/dev/null || true
-  if [[ $pid == "${registry_pid:-}" ]]; then registry_pid=''; fi
+  if [[ -z ${registry_pid:-} ]]; then return 0; fi
+  kill "$registry_pid" 2>/dev/null || true
+  wait "$registry_pid" 2>/dev/null || true
+  registry_pid=''
 }

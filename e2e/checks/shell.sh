@@ -11,7 +11,7 @@ mapfile -t scripts < <(
     done
 )
 ((${#scripts[@]})) || die "git ls-files lists no shell script" "run this in a checkout"
-shellcheck --severity=warning --external-sources --check-sourced --source-path=SCRIPTDIR:e2e/checks:e2e/cluster "${scripts[@]}"
+shellcheck --severity=warning --external-sources --check-sourced --source-path=SCRIPTDIR:e2e/checks:e2e/cluster:e2e/closed "${scripts[@]}"
 
 # A reader that stops at the first match breaks the pipe of a writer that has not finished. With pipefail that is a
 # failure that depends on the load.

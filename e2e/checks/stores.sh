@@ -46,7 +46,7 @@ make_stores() {
     pull "$(store_image POSTGRES_IMAGE)" "$(store_image CACHE_IMAGE)" "$(store_image RABBITMQ_IMAGE)" "$(store_image GATEWAY_IMAGE)"
     make_pooler
   fi
-  e2e/images/qdrant.sh >/dev/null
+  e2e/closed/qdrant.sh >/dev/null
 }
 
 case "$#:${1:-}" in

@@ -19,23 +19,20 @@ slow_serial_tests=(
   profiles:: rollout::without_the_drain rollout::a_rolling_update_behind_ingress_nginx starvation:: chaos:: rest::
   namespace:: lent_certificate:: drift::every_child_of_every_profile scope::
 )
-# The process group of the check on a cluster without IPv4, if it has begun.
-ipv6_check=
 
 # Starts to build the parts that only the cluster needs, in parallel with the steps that use one core.
 begin_cluster_parts() {
   e2e/cluster/engine.sh || return
-  if closed; then e2e/cluster/parts.sh begin; fi
+  if closed; then e2e/closed/parts.sh begin; fi
 }
 
 cluster_parts() {
   e2e/cluster/engine.sh || return
-  if closed; then e2e/cluster/parts.sh; else e2e/cluster/tools.sh cluster; fi
+  if closed; then e2e/closed/parts.sh; else e2e/cluster/tools.sh cluster; fi
 }
 
-# Only the stand-ins are tested: public images keep their own contract.
-image_contract() {
-  if closed; then e2e/images/contract.sh; fi
+image_versions() {
+  if closed; then e2e/closed/versions.sh; fi
 }
 
 # A cluster of an earlier run would prove nothing, so there is always a new one.
@@ -69,25 +66,6 @@ helm_test() {
   helm test shortener-operator --namespace "$operator_namespace" --logs
 }
 
-# Begins the check on a cluster without IPv4 in the background, without the lock of the tests (descriptor 8).
-begin_ipv6_check() {
-  rm -f "$logs/ipv6.status"
-  : >"$logs/ipv6.log"
-  setsid bash -c 'trap : TERM; e2e/checks/ipv6.sh; echo $? >"$1"' ipv6 "$logs/ipv6.status" </dev/null >>"$logs/ipv6.log" 2>&1 8>&- &
-  ipv6_check=$!
-}
-
-# Prints the output of that check until it ends, and returns its exit code.
-follow_ipv6_check() {
-  tail --lines +1 --follow --pid "$ipv6_check" "$logs/ipv6.log"
-  return "$(<"$logs/ipv6.status")"
-}
-
-# Ends that check if the run has not waited for it. The check removes its cluster.
-end_ipv6_check() {
-  if [[ -n $ipv6_check ]] && kill -- "-$ipv6_check" 2>/dev/null; then wait "$ipv6_check"; fi
-}
-
 # cluster_tests <target of e2e/tests> [arguments of the test program]
 cluster_tests() {
   local target=$1
@@ -113,24 +91,12 @@ operator_setting() {
   printf '%s\n' "${value:-$2}"
 }
 
-# Prints the state that you would look at after a failure, because CI keeps only the output.
+# Prints what a failed test, which prints the state of its namespace, does not: the logs of the controllers.
 diagnose() {
-  local kinds=shortenerstacks,deployments,statefulsets,pods,services,ingresses,networkpolicies,gateways,httproutes
-  say "--- state of the cluster"
-  kubectl get "$kinds" --all-namespaces --output wide
-  say "--- conditions"
-  kubectl get shortenerstacks --all-namespaces --output \
-    jsonpath='{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{range .status.conditions[*]}  {.type}={.status} {.reason}: {.message}{"\n"}{end}{end}'
-  say "--- last events"
-  kubectl get events --all-namespaces --sort-by=.lastTimestamp | tail -n 60
-  say "--- storage"
-  kubectl get persistentvolumeclaims,persistentvolumes --all-namespaces
-  kubectl --namespace local-path-storage logs deployment/local-path-provisioner --tail 60
   say "--- operator"
   kubectl --namespace "$operator_namespace" describe pods
   kubectl --namespace "$operator_namespace" logs deployment/shortener-operator --tail 300
-  say "--- ingress controller"
+  say "--- controllers of the Ingresses and of the Gateway"
   kubectl --namespace ingress-nginx logs --selector app.kubernetes.io/component=controller --tail 60
-  say "--- controller of the Gateway"
   kubectl --namespace projectcontour logs deployment/contour --all-containers --tail 60
 }

@@ -69,7 +69,7 @@ create_cluster() {
   mkdir -p "$state/cni"
   kubectl patch --local --filename "$repo/kind-config.yaml" --type json \
     --patch "[$(overlay | paste -s -d , -)]" --output yaml >"$state/kind-config.yaml"
-  if closed; then image=$("$cluster_dir/node.sh" name); else image=$(node_image); fi
+  if closed; then image=$("$closed_dir/node.sh" name); else image=$(node_image); fi
   kind create cluster --name "$CLUSTER_NAME" --config "$state/kind-config.yaml" --image "$image"
 }
 
@@ -124,36 +124,12 @@ keep_services_inside() {
     || docker exec "$node" "$iptables" --wait --table mangle --append "${rule[@]}"
 }
 
-# Prints the other network devices that have a route to the IPv6 prefix of the node's network. An engine whose state was
-# deleted while it ran leaves its bridges behind, and the kernel then sends what is meant for the node to one of them.
-rivals_of_node() {
-  local network
-  network=$(docker network inspect --format '{{.Id}}' "$(node_network)")
-  awk -v own="br-${network:0:12}" '
-    $1 ~ /^fe80/ || $2 != "40" { next }
-    $NF == own { reached[$1] }
-    $NF != own { others[$NF] = $1 }
-    END { for (device in others) if (others[device] in reached) print device }' /proc/net/ipv6_route
-}
-
-node_network() { docker inspect --format '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}' "$node"; }
-
-check_ipv6_route() {
-  local rivals
-  rivals=$(rivals_of_node | tr '\n' ' ')
-  if [[ -n $rivals ]]; then
-    die "the network device ${rivals% } has a route to the IPv6 prefix of the node $node too, so requests to the published port are lost" \
-      "if no network in 'docker network ls' has its id, delete it with 'ip link delete ${rivals% }'"
-  fi
-}
-
 if ! closed; then pull "$(node_image)"; fi
 if ! kind get clusters 2>/dev/null | grep -xF "$CLUSTER_NAME" >/dev/null; then
-  remedy="run 'make down' and try again; for a container or a small virtual machine, see 'Restricted hosts' in e2e/cluster/README.md" \
+  remedy="run 'make down' and try again; for a container or a small virtual machine, see 'Restricted hosts' in e2e/closed/README.md" \
     step "Create the cluster $CLUSTER_NAME" create_cluster
   if ! closed; then tell_mirror; fi
   check_engine_disk
-  if [[ $IP_FAMILY == ipv6 ]]; then check_ipv6_route; fi
   keep_services_inside
   exit 0
 fi

@@ -39,7 +39,7 @@ start_engine() {
   if lacks_sys_resource; then
     # The engine grants a privileged container every capability that it knows, and fails on the one that it lacks
     # itself. The engine outlives this checkout, so it gets a copy.
-    install -m 0755 "$cluster_dir/runtime-wrapper.sh" "$wrapper"
+    install -m 0755 "$closed_dir/runtime-wrapper.sh" "$wrapper"
     arguments+=(--add-runtime "without-sys-resource=$wrapper")
     arguments+=(--default-runtime without-sys-resource)
   fi

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Facts about this machine, read in ways that work on both Linux and macOS. Sourced by lib.sh.
-# shellcheck disable=SC2034,SC2154 # sha256 is used by those who source lib.sh, which sets cache
+# shellcheck disable=SC2034 # sha256 is used by those who source lib.sh
 
 # The command that prints SHA-256 sums: older versions of macOS have only shasum.
 if command -v sha256sum >/dev/null; then sha256=(sha256sum); else sha256=(shasum -a 256); fi
@@ -33,17 +33,3 @@ memory_gib() {
 
 # free_gib command...: prints the free GiB in the output of the given `df` command, such as free_gib df -Pk /var.
 free_gib() { "$@" | awk 'NR == 2 { print int($4 / 1048576) }'; }
-
-# version_at_least <version> <wanted>: compares major and minor; ignores a leading v and everything after the minor.
-version_at_least() {
-  awk -v have="${1#v}" -v want="${2#v}" 'BEGIN {
-    split(have, h, "."); split(want, w, ".")
-    exit !(h[1] + 0 > w[1] + 0 || (h[1] + 0 == w[1] + 0 && h[2] + 0 >= w[2] + 0))
-  }'
-}
-
-# without_cache_bin: prints the PATH without our own folder, whose links are not programs of the user.
-without_cache_bin() { printf '%s' "$PATH" | tr : '\n' | grep -vxF "$cache/bin" | paste -s -d : -; }
-
-# on_path <program>: prints the path of the user's own program.
-on_path() { PATH=$(without_cache_bin) command -v "$1"; }

@@ -10,6 +10,7 @@ set -euo pipefail
 
 cluster_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repo=$(cd "$cluster_dir/../.." && pwd)
+closed_dir=$repo/e2e/closed
 cache=${SHORTENER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/shortener-stack}
 logs=$cache/logs
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$repo/Cargo.toml")
@@ -60,7 +61,7 @@ die() {
 # life every 30 s, and on failure the end of the log. `remedy="..." step ...` adds advice to a failure.
 # The command runs in a subshell, so its exports are gone afterwards.
 step() {
-  local title=$1 begin=$SECONDS beat rc=0 pid log
+  local title=$1 begin=$SECONDS beat rc=0 pid log said
   shift
   log=$logs/$(printf '%s' "$CLUSTER_NAME $title" | tr -cs 'A-Za-z0-9' '-').log
   say "==> $title"
@@ -69,7 +70,8 @@ step() {
   beat=$((SECONDS + 30))
   while kill -0 "$pid" 2>/dev/null; do
     if ((SECONDS >= beat)); then
-      say "    ... $((SECONDS - begin)) s: $(last_said "$log")"
+      said=$(last_said "$log")
+      say "    ... $((SECONDS - begin)) s: ${said:-$title}"
       beat=$((SECONDS + 30))
     fi
     sleep 0.2
@@ -84,10 +86,14 @@ step() {
   say "    done in $((SECONDS - begin)) s"
 }
 
-# last_said <log>: prints the last line of a command, without the times of its own steps.
+# last_said <log>: prints the last line of a command, without the times of its own steps. Prints nothing if one of these has
+# just ended, because the title of what ended would stay in sight while the next one is silent.
 last_said() {
-  tail -n 20 "$1" | tr -d '\r' \
-    | sed -e ':again' -e 's/^    \.\.\. [0-9]* s: //' -e 't again' -e '/^    done in /d' -e '/^ *$/d' | tail -n 1 | cut -c 1-120
+  tail -n 20 "$1" | tr -d '\r' | awk '
+    /^    done in / { last = ""; next }
+    { while (sub(/^    \.\.\. [0-9]+ s: /, "")) {} }
+    !/^ *$/ { last = $0 }
+    END { print substr(last, 1, 120) }'
 }
 
 # content_key path...: prints a hash of 12 hex digits over names and contents of files and folders. Names are relative
@@ -138,10 +144,10 @@ docker_build() {
 }
 
 # Prints the image of the node's root file system, which rootfs.sh builds.
-node_rootfs_image() { printf 'localhost/node-rootfs:%s\n' "$(content_key "$cluster_dir/rootfs.sh")"; }
+node_rootfs_image() { printf 'localhost/node-rootfs:%s\n' "$(content_key "$closed_dir/rootfs.sh")"; }
 
 # Prints the image that kube-proxy's and Calico's are made from, which rootfs.sh builds as well.
-node_tools_image() { printf 'localhost/node-tools:%s\n' "$(content_key "$cluster_dir/rootfs.sh" "$cluster_dir/node/tools")"; }
+node_tools_image() { printf 'localhost/node-tools:%s\n' "$(content_key "$closed_dir/rootfs.sh" "$closed_dir/node/tools")"; }
 
 . "$cluster_dir/host.sh"
 . "$cluster_dir/closed.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that kind, kubectl and helm exist. Those on the PATH are used if their version fits. Otherwise $cache/bin
-# gets the pinned release (tools/releases.txt), or, on a closed machine, a program built from the pinned Go modules.
+# Puts kind, kubectl and helm into $cache/bin: the pinned releases (tools/releases.txt), or, on a closed machine, programs
+# built from the pinned Go modules.
 # `tools.sh checks` adds helm, kubeconform and kube-score, and `tools.sh helm` helm alone, always from their modules.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -17,7 +17,6 @@ helm_package=helm.sh/helm/v4/cmd/helm
 link() {
   local program=$1
   shift
-  mkdir -p "$cache/bin"
   ln -sfn "$(built "$@")/$program" "$cache/bin/$program"
 }
 
@@ -26,87 +25,48 @@ link() {
 need() {
   local program=$1
   shift
-  go_step "${title:-Build $program from its Go module}" "$@"
+  go_step "${title:-Compile $program from its Go module}" "$@"
   link "$program" "$@"
 }
 
-# Prints the version of a program, such as 1.36 or 1.36.2.
-version_of() {
-  case $1 in
-    kind) "$2" version | sed -n 's/^kind v\([0-9.]*\).*/\1/p' ;;
-    kubectl) "$2" version --client | sed -n 's/^Client Version: v\([0-9.]*\).*/\1/p' ;;
-    helm) "$2" version --short | sed -n 's/^v\([0-9.]*\).*/\1/p' ;;
-  esac
-}
-
-# Prints the Kubernetes version of the node, such as 1.36 or 1.36.2.
-node_version() {
-  local image
-  if closed; then
-    sed -n 's/.*k8s.io\/kubernetes v\([0-9.]*\).*/\1/p' "$cluster_dir/tools/cluster/go.mod" | sed -n 1p
-  else
-    image=$(node_image)
-    image=${image%@*}
-    printf '%s\n' "${image##*:v}"
-  fi
-}
-
-# A client may differ from its server by one minor version.
-kubectl_fits() { awk -v a="$1" -v b="$(node_version)" 'BEGIN {
-  split(a, x, "."); split(b, y, "."); d = x[2] - y[2]; exit !(x[1] == y[1] && d >= -1 && d <= 1) }'; }
-
-# fits <program> <file>: kind starts only node images that it knows; Helm 3 is untested.
-fits() {
-  local version
-  version=$(version_of "$1" "$2" 2>/dev/null) && [[ -n $version ]] || return 1
-  case $1 in
-    kind) version_at_least "$version" "$(release kind version)" ;;
-    kubectl) kubectl_fits "$version" ;;
-    helm) version_at_least "$version" 4.0 ;;
-  esac
-}
-
-# uses_own <program>: true if the user has it in a version that fits.
-uses_own() {
-  local found
-  found=$(on_path "$1") && fits "$1" "$found" || return 1
-  rm -f "$cache/bin/$1"
-}
+# release_folder <program>: prints the folder of its release.
+release_folder() { printf '%s\n' "$cache/tools/$1-$(release "$1" version)-$(host_platform)"; }
 
 # fetch <program>: puts its release into the cache, and unpacks an archive.
 fetch() {
   local program=$1 platform home file
   platform=$(host_platform)
   release "$program" version >/dev/null \
-    || die "${releases##*/} has no release of $program for $platform" "install $program yourself and put it on the PATH"
-  home=$cache/tools/$program-$(release "$program" version)-$platform
+    || die "${releases##*/} has no release of $program for $platform" "add its line there, or set SHORTENER_RELEASES to a file that has it"
+  home=$(release_folder "$program")
   file=$home/$program
   if [[ $program == helm ]]; then file=$home/helm.tar.gz; fi
   fetch_release "$program" "$file"
-  if [[ $program == helm ]]; then tar -xzf "$file" -C "$home" "$platform/helm"; fi
-  if [[ $program == helm ]]; then mv "$home/$platform/helm" "$home/helm"; fi
+  if [[ $program == helm ]]; then
+    tar -xzf "$file" -C "$home" "$platform/helm"
+    mv "$home/$platform/helm" "$home/helm"
+  fi
   chmod 0755 "$home/$program"
   ln -sfn "$home/$program" "$cache/bin/$program"
 }
 
 need_release() {
   local program=$1
-  if uses_own "$program"; then return; fi
-  if fits "$program" "$cache/bin/$program"; then return; fi
-  remedy="check that this machine reaches the address above, or install $program yourself and put it on the PATH" \
+  if [[ $cache/bin/$program -ef $(release_folder "$program")/$program ]]; then return; fi
+  remedy="check that this machine reaches the address above, or set SHORTENER_RELEASES to a file with other addresses" \
     step "Fetch $program $(release "$program" version)" fetch "$program"
 }
 
 # need_of_node <program>: needs it from the build of all programs of a node image.
 need_of_node() {
-  title="Build Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
-    need "$1" "$cluster_dir/tools/cluster"
+  title="Compile Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
+    need "$1" "$closed_dir/modules/kubernetes"
 }
 
 cluster_tools() {
   if closed; then
     need_of_node kind
-    uses_own kubectl || need_of_node kubectl
+    need_of_node kubectl
     need_of_node helm
   else
     need_release kind
@@ -136,9 +96,9 @@ case "${1:-cluster}" in
   checks)
     need kubeconform "$cluster_dir/tools/kubeconform"
     need kube-score "$cluster_dir/tools/kube-score"
-    need helm "$cluster_dir/tools/cluster" "$helm_package" # the chart is checked without an engine
+    need helm "$closed_dir/modules/kubernetes" "$helm_package" # the chart is checked without an engine
     ;;
-  helm) need helm "$cluster_dir/tools/cluster" "$helm_package" ;;
+  helm) need helm "$closed_dir/modules/kubernetes" "$helm_package" ;;
   trim) trim_go_caches ;;
   *) die "unknown argument: $1" "run it as: tools.sh [cluster|checks|helm|trim]" ;;
 esac

@@ -7,12 +7,15 @@
 #
 # CLUSTER_NAME (shortener), GATEWAY_PORT (8080) and KUBECONFIG select the cluster. Every step is a script of its own
 # that does nothing if its work is done already.
+
+# The user's own, because lib.sh changes the PATH.
+users_kubectl=$(command -v kubectl)
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Offers a kubectl for the user, if the machine has none.
 offer_kubectl() {
-  if on_path kubectl >/dev/null; then return; fi
+  if [[ -n $users_kubectl ]]; then return; fi
   if [[ -w /usr/local/bin && $(uname -s) == Linux ]]; then
     ln -sfn "$cache/bin/kubectl" /usr/local/bin/kubectl
     say "==> kubectl is now at /usr/local/bin/kubectl"
@@ -26,9 +29,9 @@ cluster() {
   "$cluster_dir/engine.sh"
   decide # here, so that every part below has the same answer
   say "==> $(chosen_way)"
-  if closed; then "$cluster_dir/parts.sh" begin; else "$cluster_dir/tools.sh" cluster; fi
+  if closed; then "$closed_dir/parts.sh" begin; else "$cluster_dir/tools.sh" cluster; fi
   "$repo/e2e/images/build.sh" early >"$early_images"
-  if closed; then "$cluster_dir/parts.sh" early; fi
+  if closed; then "$closed_dir/parts.sh" early; fi
   "$cluster_dir/create.sh"
   load <"$early_images"
   "$cluster_dir/addons/install.sh"
@@ -37,7 +40,7 @@ cluster() {
 
 # Builds and loads what the first profiles of the stack do not need.
 rest() {
-  if closed; then "$cluster_dir/parts.sh"; fi
+  if closed; then "$closed_dir/parts.sh"; fi
   "$repo/e2e/images/build.sh"
   "$cluster_dir/tools.sh" trim
   "$repo/e2e/images/build.sh" list | load

@@ -24,8 +24,8 @@ images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$images_dir/lib.sh"
 # shellcheck source=product.sh
 . "$images_dir/product.sh"
-# shellcheck source=services.sh
-. "$images_dir/services.sh"
+# shellcheck source=../closed/services.sh
+. "$closed_dir/services.sh"
 
 # The names without those that only the profiles observability and vector, and the tests, need.
 early_images() {

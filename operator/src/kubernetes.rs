@@ -3,9 +3,9 @@
 pub mod children;
 pub mod client;
 pub mod deadline;
+pub mod entry_points;
 pub mod hosts;
 pub mod inventory;
-pub mod openings;
 pub mod refusal;
 pub mod request_spans;
 pub mod watch_report;

@@ -222,9 +222,9 @@ pub fn in_span<F: Future>(span: &Span, work: F) -> impl Future<Output = F::Outpu
 
 /// The current span of a task, for work that another task runs; cheap to clone.
 #[derive(Clone)]
-pub struct Position(Option<Current>);
+pub struct CurrentSpan(Option<Current>);
 
-impl Position {
+impl CurrentSpan {
     /// Returns that of this task.
     #[must_use]
     pub fn current() -> Self {
@@ -242,7 +242,7 @@ impl Position {
 
 /// Keeps the current span for work that another task will run.
 pub fn with_current_span<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
-    Position::current().run(work)
+    CurrentSpan::current().run(work)
 }
 
 /// Returns the trace context of the current span, with or without an exporter.

@@ -18,7 +18,7 @@ host=e2e-shared-gateway-api.test
 definition() {
   local module=$1 file=$2 name archive
   if closed; then
-    cat "$(module_dir "$addons/definitions" "$module")/$file"
+    cat "$(module_dir "$closed_dir/modules/definitions" "$module")/$file"
   else
     name=${module##*/}
     archive=$cache/definitions/$name-$(release "$name" version).zip

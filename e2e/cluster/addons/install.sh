@@ -7,7 +7,7 @@
 . "$cluster_dir/releases.sh"
 
 addons=$cluster_dir/addons
-modules=$repo/e2e/images/modules
+modules=$closed_dir/modules
 # shellcheck source=../../images/names.sh
 . "$repo/e2e/images/names.sh"
 
@@ -19,7 +19,7 @@ install_calico() {
   source=$(module_dir "$modules/calico" github.com/projectcalico/calico)
   kubectl apply --server-side --filename "$source/libcalico-go/config/crd/"
   kubectl wait --for condition=Established --timeout 60s --filename "$source/libcalico-go/config/crd/"
-  sed "s/@IMAGE_ID@/$(image_id "$calico_image")/; s/@IPV6@/$ipv6/" "$addons/calico.yaml" | kubectl apply --filename -
+  sed "s/@IMAGE_ID@/$(image_id "$calico_image")/; s/@IPV6@/$ipv6/" "$closed_dir/calico.yaml" | kubectl apply --filename -
   kubectl --namespace kube-system rollout status --timeout 120s daemonset/calico-node
 }
 
@@ -47,7 +47,7 @@ install_ingress_nginx() {
   local chart values=(--values "$addons/ingress-nginx.yaml")
   chart=$(ingress_nginx_chart)
   if closed; then
-    values+=(--values "$addons/closed.yaml")
+    values+=(--values "$closed_dir/ingress-nginx.yaml")
     # The tag stays when the image changes.
     values+=(--set-string "controller.podAnnotations.shortener\.dev/image-id=$(image_id "$controller_image")")
   fi

@@ -1,4 +1,4 @@
-//! Measurements of the operator: connections past the gateway, on a network that enforces NetworkPolicies, and a passage
+//! Measurements of the operator: connections past the gateway, on a network that enforces NetworkPolicies, and an end-to-end probe
 //! through it.
 
 use anyhow::{Result, ensure};

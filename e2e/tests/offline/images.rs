@@ -45,7 +45,7 @@ fn the_list_has_every_public_image_of_the_code_and_no_other() -> Result<()> {
 #[test]
 fn laptops_fetch_the_versions_that_closed_machines_build() -> Result<()> {
     let table = lines("e2e/cluster/tools/releases.txt")?.join("\n");
-    let module = read("e2e/cluster/tools/cluster/go.mod")?;
+    let module = read("e2e/closed/modules/kubernetes/go.mod")?;
     let modules = [
         ("kind", "sigs.k8s.io/kind"),
         ("kubectl", "k8s.io/kubernetes"),

@@ -255,14 +255,14 @@ mod tests {
     const ID: &str = "0197f2a4-8c1e-7b54-9d7b-2f6f0a7f3c11";
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct OutcomeLine {
         #[command(flatten)]
         dlq: Dlq,
     }
 
     fn action(words: &[&str]) -> Result<Action, clap::Error> {
         let words = ["operator"].iter().chain(words);
-        Line::try_parse_from(words).map(|line| line.dlq.action)
+        OutcomeLine::try_parse_from(words).map(|line| line.dlq.action)
     }
 
     /// Shows an answer of the app, and returns what is printed and the error.

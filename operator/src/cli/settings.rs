@@ -13,7 +13,7 @@ use k8s_openapi::{
 use shortener_operator_core::model::defaults::Defaults;
 
 pub use images::DefaultImages;
-pub use registry::Registry;
+pub use registry::ImageRegistry;
 pub use values::{Labels, Namespaces, Peers, Share};
 
 /// Label that Kubernetes sets on every namespace, with the namespace's name as its value.
@@ -28,7 +28,7 @@ pub struct Settings {
     /// Registry (`host:port/path`) with copies of the default images under their full paths; not used for an image
     /// that its own flag or variable sets
     #[arg(long, env = "IMAGE_REGISTRY")]
-    pub image_registry: Option<Registry>,
+    pub image_registry: Option<ImageRegistry>,
     /// Namespaces to watch, separated by commas; empty for all
     #[arg(long, env = "WATCH_NAMESPACES", default_value = "")]
     pub watch_namespaces: Namespaces,

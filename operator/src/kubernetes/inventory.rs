@@ -5,7 +5,7 @@
 //! until it knows that, and their watch starts once the cluster has them. A kind on which no decision depends does not
 //! hold up the start either, in case that the operator may not list it.
 
-mod form;
+mod cache_policy;
 pub(super) mod served;
 mod watch;
 
@@ -43,7 +43,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::kubernetes::watch_report::Reports;
-use form::{Form, MetadataOfAll, OfOthers, Whole, WithOthers, WithoutSpec, Written};
+use cache_policy::{
+    AllAutoscalers, CachePolicy, MetadataOfAll, RenderedObject, SharedGateways, WholeObject,
+    WithoutSpec,
+};
 use served::events;
 use watch::{keep, labelled};
 
@@ -175,7 +178,7 @@ fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
 }
 
 /// Returns the selection of the objects of a kind.
-fn selection<F: Form<K>, K>() -> watcher::Config {
+fn selection<F: CachePolicy<K>, K>() -> watcher::Config {
     let config = watcher::Config::default()
         .timeout(WATCH_TIMEOUT)
         .page_size(F::PAGE);
@@ -190,7 +193,7 @@ fn selection<F: Form<K>, K>() -> watcher::Config {
 }
 
 /// The cached form of a kind.
-type Kept<F, K> = <F as Form<K>>::Kept;
+type Kept<F, K> = <F as CachePolicy<K>>::Kept;
 
 /// Makes the inventory from a table. The columns of a kind are its field, its type, the form in which it is kept, and its
 /// presence in clusters.
@@ -221,7 +224,7 @@ macro_rules! inventory {
                 let mut changes = SelectAll::new();
                 let mut spared = Vec::new();
                 $(
-                    let needed = $presence == Presence::Always && <$form as Form<$kind>>::NEEDED;
+                    let needed = $presence == Presence::Always && <$form as CachePolicy<$kind>>::NEEDED;
                     let known = CancellationToken::new();
                     let ($field, stream) = keep::<$form, $kind>(
                         events(client, api(client, namespace), selection::<$form, $kind>(), $presence, known.clone()),
@@ -243,7 +246,7 @@ macro_rules! inventory {
             /// # Errors
             /// A watch has ended permanently.
             pub async fn ready(&self) -> Result<(), WriterDropped> {
-                $(if $presence == Presence::Always && <$form as Form<$kind>>::NEEDED {
+                $(if $presence == Presence::Always && <$form as CachePolicy<$kind>>::NEEDED {
                     self.$field.wait_until_ready().await?;
                 })*
                 let known = future::join_all(self.spared.iter().map(CancellationToken::cancelled));
@@ -257,26 +260,26 @@ macro_rules! inventory {
 }
 
 inventory! {
-    network_policies: NetworkPolicy, Written, Presence::Always;
-    service_accounts: ServiceAccount, Written, Presence::Always;
+    network_policies: NetworkPolicy, RenderedObject, Presence::Always;
+    service_accounts: ServiceAccount, RenderedObject, Presence::Always;
     secrets: Secret, MetadataOfAll, Presence::Always;
-    config_maps: ConfigMap, Written, Presence::Always;
-    claims: PersistentVolumeClaim, Whole, Presence::Always;
-    services: Service, Whole, Presence::Always;
-    stateful_sets: StatefulSet, Whole, Presence::Always;
-    deployments: Deployment, Whole, Presence::Always;
-    cron_jobs: CronJob, Whole, Presence::Always;
-    autoscalers: HorizontalPodAutoscaler, WithOthers, Presence::Always;
-    disruption_budgets: PodDisruptionBudget, Written, Presence::Always;
-    ingresses: Ingress, Whole, Presence::Always;
-    reference_grants: ReferenceGrant, Written, Presence::Optional;
-    http_routes: HttpRoute, Whole, Presence::Optional;
-    service_monitors: ServiceMonitor, Written, Presence::Optional;
-    prometheus_rules: PrometheusRule, Written, Presence::Optional;
+    config_maps: ConfigMap, RenderedObject, Presence::Always;
+    claims: PersistentVolumeClaim, WholeObject, Presence::Always;
+    services: Service, WholeObject, Presence::Always;
+    stateful_sets: StatefulSet, WholeObject, Presence::Always;
+    deployments: Deployment, WholeObject, Presence::Always;
+    cron_jobs: CronJob, WholeObject, Presence::Always;
+    autoscalers: HorizontalPodAutoscaler, AllAutoscalers, Presence::Always;
+    disruption_budgets: PodDisruptionBudget, RenderedObject, Presence::Always;
+    ingresses: Ingress, WholeObject, Presence::Always;
+    reference_grants: ReferenceGrant, RenderedObject, Presence::Optional;
+    http_routes: HttpRoute, WholeObject, Presence::Optional;
+    service_monitors: ServiceMonitor, RenderedObject, Presence::Optional;
+    prometheus_rules: PrometheusRule, RenderedObject, Presence::Optional;
     // Other controllers create the pods, so they are only watched.
     pods: Pod, WithoutSpec, Presence::Always;
     // Others own the Gateways, which stacks are attached to.
-    gateways: Gateway, OfOthers, Presence::Optional;
+    gateways: Gateway, SharedGateways, Presence::Optional;
 }
 
 #[cfg(test)]

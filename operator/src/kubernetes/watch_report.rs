@@ -138,12 +138,12 @@ mod tests {
         Err(watcher::Error::WatchError(status))
     }
 
-    struct Scene {
+    struct ReportScene {
         metrics: Metrics,
         health: Health,
     }
 
-    impl Scene {
+    impl ReportScene {
         fn new() -> Self {
             Self {
                 metrics: Metrics::new().unwrap(),
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_remedy_names_the_missing_right_or_definition() {
-        let scene = Scene::new();
+        let scene = ReportScene::new();
         let mut report = scene.report::<ShortenerStack>(true);
         for (code, expected) in [
             (
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_counted_each_time_and_logged_until_its_text_changes() {
-        let scene = Scene::new();
+        let scene = ReportScene::new();
         let mut report = scene.report::<Secret>(true);
         report.see(&refused(500, "first"));
         let logged = report.logged.clone().unwrap();
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_reconciles_do_without_leaves_the_operator_ready() {
-        let scene = Scene::new();
+        let scene = ReportScene::new();
         let mut report = scene.report::<Secret>(false);
         report.see(&refused(403, "no"));
         assert_eq!(scene.health.problems(), [] as [String; 0]);

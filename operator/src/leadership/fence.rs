@@ -111,13 +111,13 @@ mod tests {
     use super::*;
     use crate::leadership::write_deadline::NotLeading;
 
-    struct Scene {
+    struct FenceScene {
         write_deadline: WriteDeadline,
         metrics: Metrics,
         arrived: Arc<AtomicUsize>,
     }
 
-    impl Scene {
+    impl FenceScene {
         fn new() -> Self {
             Self {
                 write_deadline: WriteDeadline::default(),
@@ -156,7 +156,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_replica_that_stands_by_reads_but_cannot_write() {
-        let scene = Scene::new();
+        let scene = FenceScene::new();
         scene.send(Method::GET, Duration::ZERO).await.unwrap();
         for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
             assert!(is_refusal(scene.send(method, Duration::ZERO).await));
@@ -167,7 +167,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_leaders_writes_pass_and_are_counted() {
-        let scene = Scene::new();
+        let scene = FenceScene::new();
         scene
             .write_deadline
             .extend(Instant::now() + Duration::from_secs(10));
@@ -185,7 +185,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_leader_that_was_paused_past_its_deadline_writes_nothing() {
-        let scene = Scene::new();
+        let scene = FenceScene::new();
         scene
             .write_deadline
             .extend(Instant::now() + Duration::from_secs(10));
@@ -196,7 +196,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_write_that_outlasts_the_write_deadline_is_cut_short() {
-        let scene = Scene::new();
+        let scene = FenceScene::new();
         scene
             .write_deadline
             .extend(Instant::now() + Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! Tries a passage through the gateway of a stack: makes a link, opens it without following it, sends a job and awaits
+//! Tries an end-to-end probe through the gateway of a stack: makes a link, opens it without following it, sends a job and awaits
 //! its result.
 //!
 //! The address is text of a user. The requests and their paths are fixed, their answers are bounded and never repeated to
@@ -20,9 +20,9 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use shortener_operator_core::{
     model::{
-        measured::{Fault, Passage, Step},
+        measured::{EndToEndResult, Fault, Step},
         metadata::StackKey,
-        stack::Journey,
+        stack::EndToEndTarget,
     },
     plan::conditions::TASK,
 };
@@ -58,19 +58,19 @@ const REDIRECTS: [StatusCode; 4] = [
     StatusCode::PERMANENT_REDIRECT,
 ];
 
-/// Returns the way to send requests to the address of a journey.
+/// Returns the way to send requests to the address of a target.
 pub type Connect =
     Arc<dyn Fn(Uri) -> BoxFuture<'static, Result<Transport, BoxError>> + Send + Sync>;
 
-impl Subject for Journey {
-    type Answer = Passage;
+impl Subject for EndToEndTarget {
+    type Answer = EndToEndResult;
 
     fn interval(&self) -> Duration {
         self.interval
     }
 }
 
-/// The reason for which a passage ends early.
+/// The reason for which an end-to-end probe ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Failed(Step, Fault),
@@ -85,13 +85,13 @@ pub fn network() -> Connect {
 }
 
 /// Probes the stacks forever.
-pub async fn run(probes: Arc<Probes<Journey>>, connect: Connect, metrics: Metrics) {
-    let attempt = |stack: StackKey, journey: Journey| {
+pub async fn run(probes: Arc<Probes<EndToEndTarget>>, connect: Connect, metrics: Metrics) {
+    let attempt = |stack: StackKey, target: EndToEndTarget| {
         let (connect, metrics, probes) = (connect.clone(), metrics.clone(), probes.clone());
         async move {
             let (namespace, name) = &stack;
-            let (begin, traveller) = (Instant::now(), Traveller::new(journey, connect));
-            let failed = match traveller.travel().await {
+            let (begin, attempt) = (Instant::now(), Attempt::new(target, connect));
+            let failed = match attempt.travel().await {
                 Ok(()) => None,
                 Err(Ended::Failed(step, fault)) => Some((step, fault)),
                 Err(Ended::Limited) => return None,
@@ -99,13 +99,13 @@ pub async fn run(probes: Arc<Probes<Journey>>, connect: Connect, metrics: Metric
             let took = begin.elapsed();
             probes.while_followed(&stack, || {
                 let succeeded = failed.is_none();
-                metrics.probes.passage(namespace, name, took, succeeded);
+                metrics.probes.end_to_end(namespace, name, took, succeeded);
             });
-            let trace = traveller.trace;
+            let trace = attempt.trace;
             if let Some((step, fault)) = failed {
-                tracing::info!(stack = %name, %namespace, ?step, ?fault, trace_id = %trace, "a passage through the gateway of the stack failed");
+                tracing::info!(stack = %name, %namespace, ?step, ?fault, trace_id = %trace, "an end-to-end probe through the gateway of the stack failed");
             }
-            Some(Passage {
+            Some(EndToEndResult {
                 trace,
                 milliseconds: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                 failed,
@@ -115,27 +115,27 @@ pub async fn run(probes: Arc<Probes<Journey>>, connect: Connect, metrics: Metric
     probes.run(attempt).await;
 }
 
-/// One passage.
-struct Traveller {
-    journey: Journey,
+/// One end-to-end probe.
+struct Attempt {
+    target: EndToEndTarget,
     connect: Connect,
     /// Trace identifier of all requests.
     trace: String,
 }
 
-impl Traveller {
-    fn new(journey: Journey, connect: Connect) -> Self {
+impl Attempt {
+    fn new(target: EndToEndTarget, connect: Connect) -> Self {
         // An identifier of zeros is invalid.
         let trace = format!("{:032x}", rand::random::<u128>() | 1);
         Self {
-            journey,
+            target,
             connect,
             trace,
         }
     }
 
     async fn travel(&self) -> Result<(), Ended> {
-        let destination = self.journey.destination.as_str();
+        let destination = self.target.destination.as_str();
         let link = json!({"url": destination, "ttl_seconds": LINK_LIFE});
         let created = [StatusCode::CREATED];
         let link = self
@@ -147,7 +147,7 @@ impl Traveller {
         if answer.headers().get(LOCATION) != Some(&destination_value(destination)?) {
             return Err(Ended::Failed(Step::Follow, Fault::Content));
         }
-        if self.journey.jobs {
+        if self.target.jobs {
             self.send_job().await?;
         }
         Ok(())
@@ -203,13 +203,13 @@ impl Traveller {
     }
 
     async fn send(&self, path: &str, body: Option<Value>) -> Result<Response<Bytes>, BoxError> {
-        let journey = &self.journey;
-        let address: Uri = journey.address.parse()?;
+        let target = &self.target;
+        let address: Uri = target.address.parse()?;
         let authority = address.authority().ok_or("the address has no host")?;
-        let host = if journey.host.is_empty() {
+        let host = if target.host.is_empty() {
             authority.as_str()
         } else {
-            journey.host.as_str()
+            target.host.as_str()
         };
         let method = if body.is_some() {
             Method::POST
@@ -224,7 +224,7 @@ impl Traveller {
             .header(ACCEPT, "application/json")
             .header(USER_AGENT, "shortener-operator")
             .header("traceparent", format!("00-{}-{span:016x}-01", self.trace));
-        if let Some(key) = &journey.key {
+        if let Some(key) = &target.key {
             let mut key = HeaderValue::from_str(key)?;
             key.set_sensitive(true);
             request = request.header("x-api-key", key);
@@ -287,8 +287,8 @@ mod tests {
     use super::*;
     use crate::testing::gateway::FakeGateway;
 
-    fn journey() -> Journey {
-        Journey {
+    fn target() -> EndToEndTarget {
+        EndToEndTarget {
             address: "http://acme-gateway.links.svc:80".to_owned(),
             host: "go.example.com".to_owned(),
             key: Some("k".repeat(32)),
@@ -299,14 +299,14 @@ mod tests {
     }
 
     async fn travelled(gateway: &FakeGateway) -> Result<(), Ended> {
-        Traveller::new(journey(), gateway.connect()).travel().await
+        Attempt::new(target(), gateway.connect()).travel().await
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_link_is_made_and_opened_and_a_job_done_in_one_trace() {
         let gateway = FakeGateway::default();
-        let traveller = Traveller::new(journey(), gateway.connect());
-        assert_eq!(traveller.travel().await, Ok(()));
+        let attempt = Attempt::new(target(), gateway.connect());
+        assert_eq!(attempt.travel().await, Ok(()));
         let seen = gateway.seen();
         let lines: Vec<_> = seen.iter().map(|request| request.line.as_str()).collect();
         let expected = [
@@ -320,7 +320,7 @@ mod tests {
         for request in &seen {
             assert_eq!(request.host, "go.example.com");
             assert_eq!(request.key.as_deref(), Some("k".repeat(32).as_str()));
-            assert!(request.traceparent.contains(&traveller.trace));
+            assert!(request.traceparent.contains(&attempt.trace));
         }
         assert_eq!(seen[0].body["ttl_seconds"], 60);
         assert_eq!(seen[2].body["task"], TASK);

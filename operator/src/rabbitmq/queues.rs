@@ -195,7 +195,7 @@ impl Queues {
 mod tests {
     use futures::channel::mpsc::UnboundedReceiver;
     use shortener_operator_core::model::{
-        queue_state::{Depth, Room},
+        queue_state::{DeadLetterRoom, Depth},
         stack::Draining,
     };
 
@@ -237,12 +237,12 @@ mod tests {
         Err("connection refused".to_owned())
     }
 
-    struct Scene {
+    struct QueueScene {
         queues: Queues,
         told: UnboundedReceiver<StackKey>,
     }
 
-    impl Scene {
+    impl QueueScene {
         fn new(draining: bool) -> Self {
             let queues = Queues::default();
             queues.target(&stack(), Some(target(draining)));
@@ -265,7 +265,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_depth_shows_at_once_and_then_every_30_s_at_most() {
-        let mut scene = Scene::new(false);
+        let mut scene = QueueScene::new(false);
         assert!(scene.hears(0, holding(1)).await);
         assert!(!scene.hears(10, holding(2)).await);
         assert!(!scene.hears(10, holding(3)).await);
@@ -276,7 +276,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_resting_queue_is_not_worth_a_word() {
-        let mut scene = Scene::new(false);
+        let mut scene = QueueScene::new(false);
         assert!(scene.hears(0, holding(1)).await);
         for _ in 0..100 {
             assert!(!scene.hears(10, holding(1)).await);
@@ -285,7 +285,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_broker_is_silent_after_three_failures_in_a_row() {
-        let mut scene = Scene::new(false);
+        let mut scene = QueueScene::new(false);
         assert!(scene.hears(0, holding(1)).await);
         assert!(!scene.hears(10, silent()).await);
         assert!(!scene.hears(10, silent()).await);
@@ -299,7 +299,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_alarm_shows_at_once() {
-        let mut scene = Scene::new(false);
+        let mut scene = QueueScene::new(false);
         assert!(scene.hears(0, holding(1)).await);
         let alarmed = Ok(Report {
             alarm: Some("disk".to_owned()),
@@ -311,24 +311,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn little_room_for_dead_letters_shows_every_30_s_at_most() {
-        let mut scene = Scene::new(false);
+        let mut scene = QueueScene::new(false);
         let with_room = |room| {
             Ok(Report {
                 room: Some(room),
                 ..holding(1).unwrap()
             })
         };
-        assert!(scene.hears(0, with_room(Room::Enough)).await);
-        assert!(!scene.hears(10, with_room(Room::Little)).await);
-        assert!(scene.hears(20, with_room(Room::Little)).await);
+        assert!(scene.hears(0, with_room(DeadLetterRoom::Enough)).await);
+        assert!(!scene.hears(10, with_room(DeadLetterRoom::Little)).await);
+        assert!(scene.hears(20, with_room(DeadLetterRoom::Little)).await);
         assert!(!scene.hears(30, holding(1)).await, "it is known already");
         let record = scene.queues.record(&stack());
-        assert_eq!(record.seen().room(), Some(Room::Little));
+        assert_eq!(record.seen().room(), Some(DeadLetterRoom::Little));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_restarted_broker_without_figures_keeps_the_last_depth() {
-        let mut scene = Scene::new(false);
+        let mut scene = QueueScene::new(false);
         assert!(scene.hears(0, holding(1)).await);
         assert!(!scene.hears(60, Ok(Report::default())).await);
         assert_eq!(scene.ready(), Some(1));

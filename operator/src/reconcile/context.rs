@@ -16,14 +16,14 @@ use shortener_operator_core::{
     model::{
         defaults::Defaults,
         metadata::{FIELD_MANAGER, StackIdentity},
-        stack::Journey,
+        stack::EndToEndTarget,
     },
     plan::conditions::Attempts,
 };
 use tokio::sync::Semaphore;
 
 use crate::{
-    kubernetes::{hosts::Hosts, inventory::Inventory, openings::Openings},
+    kubernetes::{entry_points::EntryPoints, hosts::Hosts, inventory::Inventory},
     probes::{Probes, stores::Backends},
     rabbitmq::queues::Queues,
     reconcile::apply::Writes,
@@ -61,8 +61,8 @@ pub struct Context {
     pub backends: Arc<Backends>,
     /// Connections that the stacks' NetworkPolicies forbid.
     pub sole_entry: Arc<Probes<Attempts>>,
-    /// Passages through the stacks' gateways.
-    pub end_to_end: Arc<Probes<Journey>>,
+    /// End-to-end probes through the stacks' gateways.
+    pub end_to_end: Arc<Probes<EndToEndTarget>>,
     /// Factory of the traces of reconciles.
     pub tracer: Tracer,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
@@ -75,7 +75,7 @@ pub struct Scope {
     /// Reflectors of the children in this scope.
     pub inventory: Inventory,
     /// Objects of others in this scope that let connections from outside in.
-    pub openings: Arc<Openings>,
+    pub entry_points: Arc<EntryPoints>,
     /// Stacks of all classes in this scope.
     pub stacks: Store<GuardedStack>,
 }

@@ -22,8 +22,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     kubernetes::{
+        entry_points::{Concerned, EntryPoints},
         inventory::{Change, Inventory},
-        openings::{Concerned, Openings},
         refusal::NAMESPACE_TERMINATING,
         watch_report::Reports,
     },
@@ -53,12 +53,12 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     };
     let (stacks, triggers) = watch_stacks(&context, reports);
     let (inventory, changes) = Inventory::watch(&context.client, reports);
-    let (openings, opened) = Openings::watch(&context.client, reports);
+    let (entry_points, opened) = EntryPoints::watch(&context.client, reports);
     context.hosts.follow(&inventory);
     let scope = Arc::new(Scope {
         context: context.clone(),
         inventory,
-        openings,
+        entry_points,
         stacks: stacks.store.clone(),
     });
     // The inventory fills only while its stream is polled, and no reconcile may start before its first lists are

@@ -54,17 +54,17 @@ pub(super) fn purge(scope: &Scope, validated: &ValidatedStack) {
     metrics.purged(&namespace, &stack, succeeded);
 }
 
-/// Names what is tried with the stack: connections past its gateway, and a passage through it.
+/// Names what is tried with the stack: connections past its gateway, and an end-to-end probe through it.
 pub(super) fn probes(scope: &Scope, validated: &ValidatedStack) {
     let (context, key) = (&scope.context, validated.identity.key());
     let (namespace, name) = (key.0.as_str(), key.1.as_str());
     let pods = scope.inventory.of_stack::<Pod>(namespace, name);
     let attempts = conditions::attempts(validated, &pods);
     context.sole_entry.follow(&key, attempts);
-    let journey = conditions::journey(validated);
-    let untried = journey.is_none();
-    context.end_to_end.follow(&key, journey);
+    let target = conditions::target(validated);
+    let untried = target.is_none();
+    context.end_to_end.follow(&key, target);
     if untried {
-        context.metrics.probes.forget_passages(namespace, name);
+        context.metrics.probes.forget_end_to_end(namespace, name);
     }
 }

@@ -135,7 +135,7 @@ fn unread(error: &kube::Error) -> StepFailure {
     }
 }
 
-/// Reads the key for the passage through the gateway. Nothing else waits for it.
+/// Reads the key for the end-to-end probe through the gateway. Nothing else waits for it.
 async fn probe_key(
     scope: &Scope,
     identity: &StackIdentity,

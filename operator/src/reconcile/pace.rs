@@ -106,13 +106,13 @@ mod tests {
 
     const REST: Duration = Duration::from_millis(100);
 
-    struct Scene {
+    struct PaceScene {
         told: UnboundedSender<&'static str>,
         passed: BoxStream<'static, &'static str>,
         start: Instant,
     }
 
-    impl Scene {
+    impl PaceScene {
         fn new() -> Self {
             let (told, keys) = unbounded();
             Self {
@@ -135,7 +135,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_event_after_a_quiet_time_counts_at_once() {
-        let mut scene = Scene::new();
+        let mut scene = PaceScene::new();
         for second in 0..3 {
             scene.tell("a");
             assert_eq!(scene.next().await, ("a", second * 1000));
@@ -145,7 +145,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_counts_at_its_start_and_once_after_the_rest() {
-        let mut scene = Scene::new();
+        let mut scene = PaceScene::new();
         for _ in 0..50 {
             scene.tell("a");
         }
@@ -160,7 +160,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn steady_events_never_postpone_a_stack() {
-        let mut scene = Scene::new();
+        let mut scene = PaceScene::new();
         let told = scene.told.clone();
         tokio::spawn(async move {
             while told.unbounded_send("a").is_ok() {
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_stack_does_not_wait_for_the_rest_of_another() {
-        let mut scene = Scene::new();
+        let mut scene = PaceScene::new();
         scene.tell("a");
         assert_eq!(scene.next().await, ("a", 0));
         scene.tell("a");

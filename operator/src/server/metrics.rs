@@ -303,7 +303,7 @@ mod tests {
         metrics.workers_desired("links", "acme", Some(0));
         metrics.purged("links", "acme", Some(true));
         let probes = &metrics.probes;
-        probes.passage("links", "acme", Duration::ZERO, true);
+        probes.end_to_end("links", "acme", Duration::ZERO, true);
         probes.policies_enforced("links", "acme", true);
     }
 
@@ -361,7 +361,7 @@ mod tests {
         );
         metrics
             .probes
-            .passage("team-a", "acme", Duration::ZERO, true);
+            .end_to_end("team-a", "acme", Duration::ZERO, true);
         metrics.probes.policies_enforced("team-a", "acme", false);
         assert!(
             page(&metrics)

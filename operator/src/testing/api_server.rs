@@ -36,17 +36,17 @@ pub use faults::{Effect, Fault, WatchFault, Write};
 use route::{Query, Route};
 use store::Store;
 use watch::Watched;
-use write::{Change, Refusal, Written};
+use write::{Refusal, WriteRequest, WriteResponse};
 
 /// An in-memory API server; clones share its state.
 #[derive(Clone, Debug, Default)]
 pub struct FakeApiServer {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ServerState>>,
     changed: signal::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ServerState {
     store: Store,
     plan: Plan,
     writes: Vec<Write>,
@@ -58,10 +58,10 @@ struct State {
     added: Vec<(String, String)>,
 }
 
-type Answer = Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
+type ServerResponse = Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
 
 impl FakeApiServer {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock()
     }
 
@@ -79,7 +79,7 @@ impl FakeApiServer {
         self.changed.subscribe()
     }
 
-    async fn answer(self, request: Request<Body>) -> Answer {
+    async fn answer(self, request: Request<Body>) -> ServerResponse {
         let (head, body) = request.into_parts();
         let body = body.collect_bytes().await?;
         let mutating = head.method != Method::GET;
@@ -111,7 +111,7 @@ impl FakeApiServer {
         }
     }
 
-    fn carry_out(&self, head: &http::request::Parts, body: &Bytes) -> Answer {
+    fn carry_out(&self, head: &http::request::Parts, body: &Bytes) -> ServerResponse {
         if let Some(resources) = self.discovery(head.uri.path()) {
             return answer(200, &resources);
         }
@@ -127,14 +127,15 @@ impl FakeApiServer {
             .get(header::CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
-        let change = Change {
+        let change = WriteRequest {
             method: head.method.as_str(),
             content_type,
             route: &route,
             query: &query,
             body: serde_json::from_slice(body).unwrap_or_default(),
         };
-        let written: Result<Written, Refusal> = self.change(|store| write::write(store, change));
+        let written: Result<WriteResponse, Refusal> =
+            self.change(|store| write::write(store, change));
         self.record(head, written.as_ref().ok().map(|(_, _, effect)| *effect));
         match written {
             Ok((status, object, _)) => answer(status.as_u16(), &object),
@@ -157,7 +158,7 @@ impl FakeApiServer {
         })
     }
 
-    fn read(&self, route: Route, query: &Query) -> Answer {
+    fn read(&self, route: Route, query: &Query) -> ServerResponse {
         if let Some(name) = &route.name {
             // Every class exists but this one.
             if route.collection.plural == "ingressclasses" && name != "absent" {
@@ -214,7 +215,7 @@ fn target(head: &http::request::Parts, body: &[u8]) -> String {
     format!("{method} {path}/{name}")
 }
 
-fn answer(code: u16, object: &Value) -> Answer {
+fn answer(code: u16, object: &Value) -> ServerResponse {
     let body = Full::new(Bytes::from(object.to_string())).map_err(|never| match never {});
     let mut response = Response::new(body.boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(code)?;
@@ -222,11 +223,11 @@ fn answer(code: u16, object: &Value) -> Answer {
 }
 
 /// Returns the answer for a kind that the server lacks. It is a text, and not a `Status`.
-fn lacks_kind() -> Answer {
+fn lacks_kind() -> ServerResponse {
     answer(404, &Value::from("404 page not found"))
 }
 
-fn refuse(refusal: &Refusal) -> Answer {
+fn refuse(refusal: &Refusal) -> ServerResponse {
     let mut response = answer(refusal.code, &refusal.status())?;
     if refusal.code == 429 {
         response.headers_mut().insert(header::RETRY_AFTER, 1.into());
@@ -237,7 +238,7 @@ fn refuse(refusal: &Refusal) -> Answer {
 impl Service<Request<Body>> for FakeApiServer {
     type Response = Response<UnsyncBoxBody<Bytes, BoxError>>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Answer>;
+    type Future = BoxFuture<'static, ServerResponse>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))

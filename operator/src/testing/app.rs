@@ -13,10 +13,10 @@ use crate::transport::Transport;
 
 /// Every pod of every stack; clones share the state.
 #[derive(Clone, Debug, Default)]
-pub struct FakeApp(Arc<Mutex<State>>);
+pub struct FakeApp(Arc<Mutex<AppState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct AppState {
     /// Body of the answer; `None` while there is none.
     answer: Option<Value>,
     asked: Vec<String>,

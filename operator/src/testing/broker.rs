@@ -24,10 +24,10 @@ use answers::refusal;
 
 /// An in-memory broker; clones share its state.
 #[derive(Clone, Debug, Default)]
-pub struct FakeBroker(Arc<Mutex<State>>);
+pub struct FakeBroker(Arc<Mutex<BrokerState>>);
 
 #[derive(Debug)]
-struct State {
+struct BrokerState {
     /// Accepted credentials; `None` accepts all.
     login: Option<Login>,
     depths: BTreeMap<String, Option<Depth>>,
@@ -40,7 +40,7 @@ struct State {
     changes: Vec<String>,
 }
 
-impl Default for State {
+impl Default for BrokerState {
     fn default() -> Self {
         let queues = ["jobs", "jobs.dlq"];
         Self {
@@ -66,7 +66,7 @@ fn login() -> Login {
 }
 
 impl FakeBroker {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BrokerState> {
         self.0.lock()
     }
 

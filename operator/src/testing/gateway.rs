@@ -1,4 +1,4 @@
-//! The gateways of all stacks, for tests of passages through them.
+//! The gateways of all stacks, for tests of end-to-end probes through them.
 
 use std::{collections::BTreeMap, future::pending, sync::Arc};
 
@@ -17,10 +17,10 @@ const JOB: &str = "GET /jobs/0197f2a4-0000-7000-8000-000000000001";
 
 /// A gateway in front of an app that works, unless a test says something else; clones share the state.
 #[derive(Clone, Debug, Default)]
-pub struct FakeGateway(Arc<Mutex<State>>);
+pub struct FakeGateway(Arc<Mutex<GatewayState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct GatewayState {
     silent: bool,
     /// Answers that replace the usual ones, by method and path.
     answers: BTreeMap<String, (StatusCode, Value)>,
@@ -111,7 +111,7 @@ impl FakeGateway {
     }
 }
 
-impl State {
+impl GatewayState {
     fn respond(&mut self, line: &str, body: &Value) -> Result<Response<Bytes>, http::Error> {
         if let Some(url) = body["url"].as_str() {
             self.destination.get_or_insert(url.to_owned());

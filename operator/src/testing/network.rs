@@ -12,10 +12,10 @@ const ALLOWED: u16 = 9090;
 
 /// A network that enforces the policies, unless a test says something else; clones share the state.
 #[derive(Clone, Debug, Default)]
-pub struct FakeNetwork(Arc<Mutex<State>>);
+pub struct FakeNetwork(Arc<Mutex<NetworkState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct NetworkState {
     open: bool,
     dialled: Vec<SocketAddr>,
 }

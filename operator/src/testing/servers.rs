@@ -51,7 +51,7 @@ impl Servers {
             tracer: self.tracer.clone(),
         };
         let (backends, pods) = (context.backends.clone(), self.app.transport());
-        let (of_entry, of_passages) = (context.sole_entry.clone(), context.end_to_end.clone());
+        let (of_entry, of_end_to_end) = (context.sole_entry.clone(), context.end_to_end.clone());
         let tasks = [
             tokio::spawn(monitor.run()),
             tokio::spawn(stores::run(backends, pods)),
@@ -61,7 +61,7 @@ impl Servers {
                 metrics.clone(),
             )),
             tokio::spawn(end_to_end::run(
-                of_passages,
+                of_end_to_end,
                 self.gateway.connect(),
                 metrics.clone(),
             )),

@@ -9,9 +9,9 @@ const HOST: &str = "pod-1";
 
 /// Keeps the record instead of sending it.
 #[derive(Clone)]
-struct Kept(LogRecords, Arc<Mutex<Option<SdkLogRecord>>>);
+struct KeptRecord(LogRecords, Arc<Mutex<Option<SdkLogRecord>>>);
 
-impl<S: Subscriber> Layer<S> for Kept {
+impl<S: Subscriber> Layer<S> for KeptRecord {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         *self.1.lock() = Some(self.0.record(event));
     }
@@ -19,7 +19,7 @@ impl<S: Subscriber> Layer<S> for Kept {
 
 fn logged(emit: impl FnOnce()) -> SdkLogRecord {
     let logger = SdkLoggerProvider::builder().build().logger("test");
-    let kept = Kept(LogRecords::new(logger, HOST), Arc::default());
+    let kept = KeptRecord(LogRecords::new(logger, HOST), Arc::default());
     let subscriber = tracing_subscriber::registry().with(kept.clone());
     tracing::subscriber::with_default(subscriber, emit);
     kept.1.lock().take().unwrap()

@@ -11,9 +11,9 @@ use crate::{Service, Telemetry};
 
 /// Keeps spans that ended.
 #[derive(Clone, Debug, Default)]
-struct Kept(Arc<Mutex<Vec<SpanData>>>);
+struct KeptSpans(Arc<Mutex<Vec<SpanData>>>);
 
-impl SpanProcessor for Kept {
+impl SpanProcessor for KeptSpans {
     fn on_start(&self, _: &mut sdk::Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {
@@ -39,7 +39,7 @@ async fn spans_of_share<F: Future<Output = ()>>(
     ratio: f64,
     work: impl FnOnce(Tracer) -> F,
 ) -> Vec<SpanData> {
-    let kept = Kept::default();
+    let kept = KeptSpans::default();
     let service = Service {
         name: "test",
         version: "1",
@@ -220,7 +220,7 @@ async fn a_position_outlives_its_task_and_can_be_used_again() {
     let trace = TraceContext::root();
     let spans = spans_of(async |tracer| {
         let whole = tracer.start(trace, SpanKind::Server, "whole");
-        let position = in_span(&whole, async { Position::current() }).await;
+        let position = in_span(&whole, async { CurrentSpan::current() }).await;
         for _ in 0..2 {
             let work = async { child(SpanKind::Client, || "part").unwrap().end() };
             tokio::spawn(position.clone().run(work)).await.unwrap();

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, header::AUTHORIZATION};
 use tokio::sync::watch::Receiver;
 use url::Url;
 
-use self::keys::Keys;
+use self::keys::ApiKeys;
 pub use self::{keys::Client, watch::Watcher};
 use crate::{
     error::Error,
@@ -44,7 +44,7 @@ pub struct Guard {
 
 #[derive(Debug)]
 struct Protection {
-    keys: Receiver<Arc<Keys>>,
+    keys: Receiver<Arc<ApiKeys>>,
     scopes: Scopes,
     metrics: AuthMetrics,
 }

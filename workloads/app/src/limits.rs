@@ -16,7 +16,7 @@ use std::{
 use http::HeaderMap;
 
 use self::{
-    bucket::{Demand, Verdict},
+    bucket::{BucketVerdict, Demand},
     quota::Quota,
     shared::SharedBuckets,
     table::Table,
@@ -128,7 +128,7 @@ pub struct Limit {
 /// A question to the shared bucket of a client. If it is dropped, the request does not count there.
 pub struct Question<'a> {
     limit: &'a Limit,
-    client: Client,
+    client: LimitedClient,
     demand: Demand,
 }
 
@@ -148,11 +148,14 @@ impl Limit {
     ///
     /// # Errors
     /// Returns the time until the next token if the bucket is empty.
-    pub fn take(&self, client: Client) -> Result<(Duration, Option<Question<'_>>), Duration> {
+    pub fn take(
+        &self,
+        client: LimitedClient,
+    ) -> Result<(Duration, Option<Question<'_>>), Duration> {
         match self.own.take(client) {
-            Verdict::Passes(refill) => Ok((Duration::from_nanos(refill), None)),
-            Verdict::Refused(wait) => Err(Duration::from_nanos(wait)),
-            Verdict::Asks(demand) => {
+            BucketVerdict::Passes(refill) => Ok((Duration::from_nanos(refill), None)),
+            BucketVerdict::Refused(wait) => Err(Duration::from_nanos(wait)),
+            BucketVerdict::Asks(demand) => {
                 let question = Question {
                     limit: self,
                     client,
@@ -200,7 +203,7 @@ impl Drop for Question<'_> {
 
 /// A rate-limited client. An IPv6 client usually owns a whole /64, so that network shares one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Client {
+pub enum LimitedClient {
     V4(u32),
     /// The first half of an IPv6 address.
     V6Network(u64),
@@ -208,7 +211,7 @@ pub enum Client {
     Key(u64),
 }
 
-impl From<IpAddr> for Client {
+impl From<IpAddr> for LimitedClient {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address.to_bits()),
@@ -217,7 +220,7 @@ impl From<IpAddr> for Client {
     }
 }
 
-impl fmt::Display for Client {
+impl fmt::Display for LimitedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::V4(bits) => Ipv4Addr::from_bits(bits).fmt(f),

@@ -13,7 +13,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 use shortener_common::{
-    database::LaneMetrics,
+    database::AdmissionMetrics,
     memory::Memory,
     metrics::{Gauge, gauge},
     trace::TraceContext,
@@ -44,13 +44,13 @@ pub fn method_label(method: &Method) -> &'static str {
 
 /// The labels of a request. All have few values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
+struct RequestLabels {
     http_request_method: &'static str,
     http_route: &'static str,
     http_response_status_code: u16,
 }
 
-impl Labels {
+impl RequestLabels {
     fn of(method: &Method, route: Route, status: StatusCode) -> Self {
         Self {
             http_request_method: method_label(method),
@@ -67,8 +67,8 @@ pub(crate) type Durations<L> =
 /// The metrics `http_requests_total` and `http_server_request_duration_seconds`.
 #[derive(Debug)]
 struct HttpMetrics {
-    requests: Family<Labels, Counter>,
-    durations: Durations<Labels>,
+    requests: Family<RequestLabels, Counter>,
+    durations: Durations<RequestLabels>,
 }
 
 impl HttpMetrics {
@@ -81,8 +81,8 @@ impl HttpMetrics {
         };
         // The two series that alerts use exist from the first scrape on.
         for labels in [
-            Labels::of(&Method::GET, Route::REDIRECT, StatusCode::FOUND),
-            Labels::of(&Method::POST, Route::SHORTEN, StatusCode::CREATED),
+            RequestLabels::of(&Method::GET, Route::REDIRECT, StatusCode::FOUND),
+            RequestLabels::of(&Method::POST, Route::SHORTEN, StatusCode::CREATED),
         ] {
             drop(metrics.requests.get_or_create(&labels));
             drop(metrics.durations.get_or_create(&labels));
@@ -101,7 +101,7 @@ impl HttpMetrics {
         metrics
     }
 
-    fn count(&self, labels: &Labels, duration: Duration, trace: TraceContext) {
+    fn count(&self, labels: &RequestLabels, duration: Duration, trace: TraceContext) {
         self.requests.get_or_create(labels).inc();
         let (seconds, now) = (duration.as_secs_f64(), SystemTime::now());
         let durations = self.durations.get_or_create(labels);
@@ -119,14 +119,14 @@ pub struct Metrics {
     /// 1 while the database is up.
     pub database_up: Gauge,
     /// The metrics of the admission to the database.
-    pub database_lanes: LaneMetrics,
+    pub database_lanes: AdmissionMetrics,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         let http = HttpMetrics::register(&mut registry);
-        let database_lanes = LaneMetrics::register(&mut registry);
+        let database_lanes = AdmissionMetrics::register(&mut registry);
         let open_connections = gauge(
             &mut registry,
             "http_server_open_connections",
@@ -153,7 +153,7 @@ impl Metrics {
         duration: Duration,
         trace: TraceContext,
     ) {
-        let labels = Labels::of(method, route, status);
+        let labels = RequestLabels::of(method, route, status);
         self.http.count(&labels, duration, trace);
     }
 

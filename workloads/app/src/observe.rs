@@ -5,9 +5,9 @@
 
 mod allowance;
 mod facts;
+mod lifecycle;
 mod line;
 mod span;
-mod visit;
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use axum::{
 use http::{StatusCode, header::ALLOW};
 use shortener_common::{server::Client, trace::TraceContext};
 
-pub(crate) use self::{facts::Head, visit::Visit};
+pub(crate) use self::{facts::Head, lifecycle::RequestLifecycle};
 use crate::{
     error::{Error, ErrorExtension},
     route::Route,
@@ -47,9 +47,9 @@ pub async fn public(
         uri: &uri,
         client: &client,
     };
-    let visit = Visit::begin(&state, head, request.headers());
-    visit.describe(request.extensions_mut());
-    visit.answer(next.run(request)).await
+    let lifecycle = RequestLifecycle::begin(&state, head, request.headers());
+    lifecycle.describe(request.extensions_mut());
+    lifecycle.answer(next.run(request)).await
 }
 
 /// Wraps every request of the internal port: adds the body of an error, and nothing else.

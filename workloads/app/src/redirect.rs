@@ -10,7 +10,7 @@ use http::{
 };
 
 use crate::{
-    code::Code, error::Error, location, state::Shared, store::Resolved, target::MAX_LOCATION,
+    code::Code, error::Error, location, state::SharedState, store::Resolved, target::MAX_LOCATION,
 };
 
 /// Redirects to the destination of a short link. The query is that of the request, and `fields` is an empty map for the
@@ -19,7 +19,7 @@ use crate::{
 /// # Errors
 /// Fails if the code leads nowhere, or if the database is down and the code is not in the cache.
 pub async fn follow(
-    state: &Shared,
+    state: &SharedState,
     code: Code<'_>,
     query: Option<&str>,
     fields: HeaderMap,

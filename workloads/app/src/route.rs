@@ -6,7 +6,7 @@ use crate::scope::Scope;
 
 /// One route.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct RouteRow {
     /// The template, as the router spells it. Metrics and logs name the route by it; paths are never labels.
     pub template: &'static str,
     /// True if a POST creates links, which has a rate limit of its own.
@@ -17,7 +17,7 @@ pub struct Row {
     pub page: bool,
 }
 
-impl Row {
+impl RouteRow {
     /// Returns true if scripts of other origins may use the route, where the settings allow their origin.
     #[must_use]
     pub fn is_for_scripts(self) -> bool {
@@ -40,10 +40,10 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [Row; 20] = [
+pub const ROUTES: [RouteRow; 20] = [
     page("unmatched"),
     page(REDIRECT),
-    Row {
+    RouteRow {
         creates: true,
         ..scoped(SHORTEN, Scope::Shorten)
     },
@@ -66,8 +66,8 @@ pub const ROUTES: [Row; 20] = [
     page(PREVIEW),
 ];
 
-const fn open(template: &'static str) -> Row {
-    Row {
+const fn open(template: &'static str) -> RouteRow {
+    RouteRow {
         template,
         creates: false,
         scope: None,
@@ -75,15 +75,15 @@ const fn open(template: &'static str) -> Row {
     }
 }
 
-const fn page(template: &'static str) -> Row {
-    Row {
+const fn page(template: &'static str) -> RouteRow {
+    RouteRow {
         page: true,
         ..open(template)
     }
 }
 
-const fn scoped(template: &'static str, scope: Scope) -> Row {
-    Row {
+const fn scoped(template: &'static str, scope: Scope) -> RouteRow {
+    RouteRow {
         scope: Some(scope),
         ..open(template)
     }
@@ -118,7 +118,7 @@ impl Route {
     }
 
     #[must_use]
-    pub fn row(self) -> Row {
+    pub fn row(self) -> RouteRow {
         ROUTES[self.0]
     }
 

@@ -6,7 +6,7 @@ use shortener_common::{
     database::Database,
     documents::Documents,
     memory::Memory,
-    server::{self, Settings, listen},
+    server::{self, ServerSettings, listen},
     telemetry::span::Tracer,
     vector::VectorStore,
 };
@@ -140,14 +140,15 @@ impl Server {
             background: _background,
         } = self;
         let config = &state.config;
-        let settings = Settings {
+        let settings = ServerSettings {
             max_connections: config.connections(&state.memory),
             header_timeout: config.header_timeout,
             write_timeout: config.request_timeout,
             drain_timeout: config.drain_timeout,
             open_connections: state.metrics.open_connections.clone(),
         };
-        let internal_settings = Settings::internal(config.header_timeout, config.request_timeout);
+        let internal_settings =
+            ServerSettings::internal(config.header_timeout, config.request_timeout);
         // Probes and metrics are answered until the very end.
         let (finished, mut wait_finished) = watch::channel(false);
         let internal = tokio::spawn(server::serve(

@@ -8,14 +8,14 @@
 //!      |                nor POST /jobs                                   |
 //!      |  code, query, memory of the header fields; or a job             |
 //!      v                                                                 v
-//!  Visit::begin       (observe/visit.rs)  time, facts, key, span, limit of this replica   <- one code for both
+//!  RequestLifecycle::begin       (observe/lifecycle.rs)  time, facts, key, span, limit of this replica   <- one code for both
 //!      |
 //!      v
-//!  Visit::answer      limit of all replicas, beside or before
+//!  RequestLifecycle::answer      limit of all replicas, beside or before
 //!      |    follow    (redirect.rs)       a look-up, and the response                     <- one code for both
 //!      |    enqueue   (routes/jobs.rs)    a publication, and the response                 <- one code for both
 //!      v
-//!  Visit::end         problem or page, fields for the client, metrics, log line, span     <- one code for both
+//!  RequestLifecycle::end         problem or page, fields for the client, metrics, log line, span     <- one code for both
 //!      |
 //!      v
 //!  connection
@@ -38,7 +38,7 @@ use shortener_common::server::{Client, Handler, Request};
 
 use crate::{
     code::Code,
-    observe::{Head, Visit},
+    observe::{Head, RequestLifecycle},
     redirect::follow,
     route::{JOBS, Route},
     routes::jobs::enqueue,
@@ -72,11 +72,11 @@ impl Shortcut {
             uri: &uri,
             client,
         };
-        let visit = Visit::begin(&self.state, head, request.headers());
-        visit.describe(request.extensions_mut());
+        let lifecycle = RequestLifecycle::begin(&self.state, head, request.headers());
+        lifecycle.describe(request.extensions_mut());
         let handler = enqueue(State(self.state.clone()), request);
         let handler = handler.map(IntoResponse::into_response);
-        visit.answer(pin!(handler)).await
+        lifecycle.answer(pin!(handler)).await
     }
 }
 
@@ -99,14 +99,14 @@ impl Handler for Shortcut {
             uri: &head.uri,
             client,
         };
-        let visit = Visit::begin(&self.state, known, &head.headers);
+        let lifecycle = RequestLifecycle::begin(&self.state, known, &head.headers);
         let fields = emptied(mem::take(&mut head.headers));
         let handler = async {
             let followed = follow(&self.state, code, head.uri.query(), fields).await;
             followed.unwrap_or_else(IntoResponse::into_response)
         };
         // Each step on its way would otherwise keep a handler of its own size, twice.
-        let response = visit.answer(pin!(handler)).await;
+        let response = lifecycle.answer(pin!(handler)).await;
         if head.method == Method::HEAD {
             return without_body(response);
         }

@@ -30,18 +30,18 @@ use crate::{
 
 /// A handle to the shared state; cheap to clone.
 #[derive(Clone)]
-pub struct AppState(Arc<Shared>);
+pub struct AppState(Arc<SharedState>);
 
 impl Deref for AppState {
-    type Target = Shared;
+    type Target = SharedState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &SharedState {
         &self.0
     }
 }
 
 /// The shared state.
-pub struct Shared {
+pub struct SharedState {
     /// The settings.
     pub config: ServeArgs,
     /// The identity of this replica.
@@ -129,7 +129,7 @@ impl AppState {
         profiles: Profiles,
     ) -> Self {
         let cache = profiles.cache.as_ref();
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedState {
             host: config.log.host(),
             public_base: config.public_url.as_str().trim_end_matches('/').to_owned(),
             destinations: config.destinations.destinations(&config.public_url),
@@ -150,7 +150,7 @@ impl AppState {
     }
 }
 
-impl Shared {
+impl SharedState {
     /// Makes the replica unready, and closes connections after their next response.
     pub fn start_draining(&self) {
         self.draining.store(true, Ordering::Release);

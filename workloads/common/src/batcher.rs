@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::oneshot;
 
-use crate::telemetry::span::Position;
+use crate::telemetry::span::CurrentSpan;
 
 /// A question to a store about several keys.
 pub trait Question: Send + Sync + 'static {
@@ -55,10 +55,10 @@ pub struct Batcher<Q: Question> {
     question: Q,
     limits: Limits,
     waiting: Gauge<u32, AtomicU32>,
-    state: Mutex<State<Q>>,
+    state: Mutex<BatcherState<Q>>,
 }
 
-struct State<Q: Question> {
+struct BatcherState<Q: Question> {
     /// The keys that wait for a question, in the order of their first look-up.
     keys: VecDeque<Q::Key>,
     /// The look-ups that wait, by their keys.
@@ -76,7 +76,7 @@ struct State<Q: Question> {
 /// The look-ups of one key.
 struct Waiting<A> {
     /// The span of the first one, under which the question is asked.
-    position: Position,
+    position: CurrentSpan,
     senders: Vec<oneshot::Sender<A>>,
 }
 
@@ -91,7 +91,7 @@ impl<Q: Question> Batcher<Q> {
             question,
             limits,
             waiting,
-            state: Mutex::new(State {
+            state: Mutex::new(BatcherState {
                 keys: VecDeque::new(),
                 look_ups: HashMap::new(),
                 number: 0,
@@ -121,7 +121,7 @@ impl<Q: Question> Batcher<Q> {
     }
 
     /// Starts a task that asks for what waits, unless one is about to begin or enough of them are in flight.
-    fn begin_another(self: &Arc<Self>, state: &mut State<Q>) {
+    fn begin_another(self: &Arc<Self>, state: &mut BatcherState<Q>) {
         if !state.begins && state.questions < self.limits.questions {
             state.begins = true;
             state.questions += 1;
@@ -132,7 +132,7 @@ impl<Q: Question> Batcher<Q> {
     /// Asks questions for as long as keys wait.
     async fn ask(self: Arc<Self>) {
         // The task begins after those that are ready, which may have look-ups as well.
-        let mut place = Place(Some(&self));
+        let mut place = BatchSlot(Some(&self));
         while let Some(taken) = place.take() {
             let (keys, waiting): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
             let asked = Asked {
@@ -140,7 +140,7 @@ impl<Q: Question> Batcher<Q> {
                 keys,
             };
             let first = waiting.first().map(|first| first.position.clone());
-            let position = first.unwrap_or_else(Position::current);
+            let position = first.unwrap_or_else(CurrentSpan::current);
             let answers = position.run(self.question.ask(&asked.keys)).await;
             drop(asked);
             for (answer, waiting) in answers.into_iter().zip(waiting) {
@@ -153,7 +153,7 @@ impl<Q: Question> Batcher<Q> {
     }
 }
 
-impl<Q: Question> State<Q> {
+impl<Q: Question> BatcherState<Q> {
     fn add(&mut self, key: Q::Key) -> oneshot::Receiver<Q::Answer> {
         let (sender, answered) = oneshot::channel();
         self.number += 1;
@@ -162,7 +162,7 @@ impl<Q: Question> State<Q> {
             None => {
                 self.keys.push_back(key.clone());
                 let waiting = Waiting {
-                    position: Position::current(),
+                    position: CurrentSpan::current(),
                     senders: vec![sender],
                 };
                 self.look_ups.insert(key, waiting);
@@ -199,9 +199,9 @@ impl<Q: Question> State<Q> {
 }
 
 /// The place of a task that asks. Dropping it makes room for another one, also if the question panics.
-struct Place<'a, Q: Question>(Option<&'a Arc<Batcher<Q>>>);
+struct BatchSlot<'a, Q: Question>(Option<&'a Arc<Batcher<Q>>>);
 
-impl<Q: Question> Place<'_, Q> {
+impl<Q: Question> BatchSlot<'_, Q> {
     /// Takes the keys that wait. Without any, the place is given up under the same lock: no look-up comes in between.
     fn take(&mut self) -> Option<Taken<Q>> {
         let batcher = self.0?;
@@ -222,7 +222,7 @@ impl<Q: Question> Place<'_, Q> {
     }
 }
 
-impl<Q: Question> Drop for Place<'_, Q> {
+impl<Q: Question> Drop for BatchSlot<'_, Q> {
     fn drop(&mut self) {
         if let Some(batcher) = self.0 {
             batcher.state.lock().questions -= 1;

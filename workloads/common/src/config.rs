@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Settings {
+    struct FileSettings {
         #[command(flatten)]
         database: DatabaseArgs,
         #[command(flatten)]
@@ -251,14 +251,14 @@ mod tests {
 
     fn queue(arguments: &[&str]) -> anyhow::Result<Option<AMQPUri>> {
         let url = ["program", "--database-url", "postgres://db/x"];
-        Settings::parse_from(url.iter().chain(arguments))
+        FileSettings::parse_from(url.iter().chain(arguments))
             .queue
             .uri()
     }
 
     fn user_of(arguments: &[&str]) -> String {
         let url = ["program", "--database-url", "postgres://u:p@db/x"];
-        let settings = Settings::parse_from(url.iter().chain(arguments));
+        let settings = FileSettings::parse_from(url.iter().chain(arguments));
         let options = settings.database.connect_options().unwrap();
         options.get_username().to_owned()
     }
@@ -282,7 +282,7 @@ mod tests {
         let tasks = |value: &str| {
             let list = format!("--public-tasks={value}");
             let url = ["program", "--database-url", "postgres://db/x", &list];
-            Settings::try_parse_from(url).map(|settings| settings.queue.public_tasks)
+            FileSettings::try_parse_from(url).map(|settings| settings.queue.public_tasks)
         };
         assert!(tasks("*").unwrap().contains("email"));
         assert!(!tasks("").unwrap().contains("email"));
@@ -392,7 +392,7 @@ mod tests {
             let arguments = ["program", url]
                 .into_iter()
                 .chain(arguments.iter().copied());
-            let settings = Settings::parse_from(arguments);
+            let settings = FileSettings::parse_from(arguments);
             format!(
                 "{:?}",
                 settings.database.connect_options().unwrap().get_ssl_mode()
@@ -417,7 +417,7 @@ mod tests {
             "--database-password=s%e/c@",
         ];
         let options = |parts: &[&str]| {
-            Settings::parse_from(parts)
+            FileSettings::parse_from(parts)
                 .database
                 .connect_options()
                 .unwrap()
@@ -434,14 +434,14 @@ mod tests {
     #[test]
     fn a_database_needs_a_url_or_a_host() {
         // Ignores a URL that the environment of the tests may contain.
-        let command = Settings::command().mut_args(|argument| argument.env(Resettable::Reset));
+        let command = FileSettings::command().mut_args(|argument| argument.env(Resettable::Reset));
         let message = command
             .try_get_matches_from(["program"])
             .unwrap_err()
             .to_string();
         assert!(message.contains("--database-url"), "{message}");
         let empty = ["program", "--database-url", ""];
-        let message = Settings::parse_from(empty)
+        let message = FileSettings::parse_from(empty)
             .database
             .connect_options()
             .unwrap_err()

@@ -7,8 +7,8 @@
 //!
 //! Look-ups and changes have connections of their own, and a bounded number of both waits for one.
 
+mod admission;
 mod error;
-mod lane;
 mod watcher;
 
 use std::{
@@ -27,10 +27,10 @@ use tokio::{
     time::timeout,
 };
 
+pub use admission::AdmissionMetrics;
+use admission::{Admission, PoolAdmission};
 use error::is_connection_error;
 pub use error::{StoreError, is_refused_by_pooler, no_answer, unusable};
-pub use lane::LaneMetrics;
-use lane::{Lane, Lanes};
 use watcher::Watcher;
 
 use crate::{
@@ -48,17 +48,17 @@ struct Pools {
 }
 
 /// The current period in which the database is up; `None` while it is down.
-type State = Option<Pools>;
+type DatabaseState = Option<Pools>;
 
 /// A handle to the database; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Database {
-    state: watch::Receiver<State>,
+    state: watch::Receiver<DatabaseState>,
     probes: Arc<ProbeRequests>,
     server: Server,
     /// The state of the database, for the operator.
     pub health: Health,
-    lanes: Arc<Lanes>,
+    admission: Arc<Admission>,
 }
 
 /// Signals from requests to the watcher.
@@ -78,7 +78,7 @@ impl Database {
         options: PgConnectOptions,
         max_connections: u32,
         up: Gauge<u32, AtomicU32>,
-        metrics: &LaneMetrics,
+        metrics: &AdmissionMetrics,
     ) -> Self {
         let options = options.application_name(name).disable_statement_logging();
         let server = Server::database("postgresql", options.get_host(), options.get_port())
@@ -86,10 +86,10 @@ impl Database {
         let (publish, state) = watch::channel(None);
         let probes = Arc::new(ProbeRequests::default());
         let health = Health::default();
-        let lanes = Arc::new(Lanes::new(max_connections, metrics));
+        let admission = Arc::new(Admission::new(max_connections, metrics));
         let watcher = Watcher {
             options,
-            lanes: Arc::clone(&lanes),
+            admission: Arc::clone(&admission),
             publish,
             probes: Arc::clone(&probes),
             up,
@@ -102,7 +102,7 @@ impl Database {
             probes,
             server,
             health,
-            lanes,
+            admission,
         }
     }
 
@@ -132,7 +132,7 @@ impl Database {
         F: Future<Output = Result<T, sqlx::Error>>,
     {
         let pool = |pools: Pools| operation(pools.changes);
-        let work = self.try_run(&self.lanes.changes, pool);
+        let work = self.try_run(&self.admission.changes, pool);
         self.server.call(summary, work).await
     }
 
@@ -150,7 +150,7 @@ impl Database {
         F: Future<Output = Result<T, sqlx::Error>>,
     {
         let pool = |pools: Pools| operation(pools.look_ups);
-        let work = self.try_run(&self.lanes.look_ups, pool);
+        let work = self.try_run(&self.admission.look_ups, pool);
         self.server.call(summary, work).await
     }
 
@@ -169,7 +169,7 @@ impl Database {
         let number = self.pool_number();
         let run = || {
             let pool = |pools: Pools| operation(pools.look_ups);
-            self.try_run(&self.lanes.look_ups, pool)
+            self.try_run(&self.admission.look_ups, pool)
         };
         match run().await {
             Err(StoreError::Unavailable(_)) if self.has_replaced(number) => run().await,
@@ -186,24 +186,24 @@ impl Database {
     /// Returns the number of connections for look-ups.
     #[must_use]
     pub fn connections_for_look_ups(&self) -> usize {
-        self.lanes.look_ups.connections as usize
+        self.admission.look_ups.connections as usize
     }
 
     /// Returns the number of operations that wait, to which look-ups that wait for a statement add themselves.
     #[must_use]
     pub fn waiting(&self) -> Gauge<u32, AtomicU32> {
-        self.lanes.look_ups.waiting.clone()
+        self.admission.look_ups.waiting.clone()
     }
 
     /// Counts a look-up that is refused, and returns its error.
     #[must_use]
     pub fn refuse_look_up(&self) -> StoreError {
-        self.lanes.look_ups.refuse()
+        self.admission.look_ups.refuse()
     }
 
     async fn try_run<T, F>(
         &self,
-        lane: &Lane,
+        admission: &PoolAdmission,
         operation: impl FnOnce(Pools) -> F,
     ) -> Result<T, StoreError>
     where
@@ -213,7 +213,7 @@ impl Database {
         let mut state = self.state.clone();
         let _turn = tokio::select! {
             biased;
-            turn = lane.turn() => turn?,
+            turn = admission.turn() => turn?,
             _ = state.wait_for(|now| !is_pool(now, number)) => return Err(away()),
         };
         self.operate(operation).await
@@ -283,7 +283,7 @@ impl Database {
 }
 
 /// Returns true if these are the pools of this number.
-fn is_pool(state: &State, number: u64) -> bool {
+fn is_pool(state: &DatabaseState, number: u64) -> bool {
     state.as_ref().is_some_and(|now| now.number == number)
 }
 

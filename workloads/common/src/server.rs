@@ -37,7 +37,7 @@ use tokio::{
 
 pub use self::handler::{Client, Handler, Request};
 use self::{
-    phase::{Phase, Shared},
+    phase::{Phase, SharedPhase},
     stream::TimedStream,
 };
 
@@ -62,7 +62,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from
 
 /// The limits of a server.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ServerSettings {
     /// Maximum number of open connections. Others wait in the kernel until one ends.
     pub max_connections: usize,
     /// Time limit for a request head, counted from its first byte or from the start of the connection.
@@ -75,7 +75,7 @@ pub struct Settings {
     pub open_connections: Gauge<u32, AtomicU32>,
 }
 
-impl Settings {
+impl ServerSettings {
     /// Returns the settings of an internal port with these timeouts for reads and writes.
     #[must_use]
     pub fn internal(header_timeout: Duration, write_timeout: Duration) -> Self {
@@ -137,7 +137,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
 pub async fn serve(
     listener: TcpListener,
     handler: impl Handler,
-    settings: Settings,
+    settings: ServerSettings,
     stop: impl Future<Output = ()>,
 ) -> bool {
     let graceful = GracefulShutdown::new();
@@ -153,7 +153,7 @@ pub async fn serve(
             () = &mut stop => break,
             next = next => next,
         };
-        let phase = Shared::new();
+        let phase = SharedPhase::new();
         let stream = TimedStream::new(stream, phase.clone(), &settings);
         let client = Client::new(peer, phase);
         let connection = connection(stream, handler.clone(), client, Arc::clone(&places));

@@ -1,12 +1,13 @@
 //! A proxy that can cut connections, refuse them, stop responding, or hold all bytes for a while.
 
-use std::{net::SocketAddr, pin::pin};
+use std::{net::SocketAddr, pin::pin, time::Duration};
 
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
+    time::sleep,
 };
 
 /// The state of the connections through the proxy.
@@ -22,6 +23,14 @@ pub enum Path {
     Gone,
     /// Nothing passes now, and everything once it is open again, like a slow server.
     Held,
+    /// Bytes of a new connection pass after this time, like a server on an overloaded node.
+    Late(Duration),
+}
+
+impl Path {
+    fn is_open(self) -> bool {
+        matches!(self, Self::Open | Self::Late(_))
+    }
 }
 
 /// A proxy between a program and a server.
@@ -77,18 +86,25 @@ async fn forward(listener: TcpListener, upstream: String, mut state: watch::Rece
 
 /// Forwards bytes while the path is open, and keeps a silent connection open without forwarding.
 async fn carry(mut client: TcpStream, upstream: String, mut state: watch::Receiver<Path>) {
-    if state.wait_for(|path| *path == Path::Open).await.is_err() {
+    let Ok(path) = state
+        .wait_for(|path| path.is_open())
+        .await
+        .map(|path| *path)
+    else {
         return;
+    };
+    if let Path::Late(by) = path {
+        sleep(by).await;
     }
     let mut server = TcpStream::connect(upstream).await.unwrap();
     let mut copied = pin!(copy_bidirectional(&mut client, &mut server));
     loop {
         let path = *state.borrow_and_update();
-        if !matches!(path, Path::Open | Path::Held) {
+        if !path.is_open() && path != Path::Held {
             break;
         }
         tokio::select! {
-            _ = &mut copied, if path == Path::Open => return,
+            _ = &mut copied, if path.is_open() => return,
             changed = state.changed() => if changed.is_err() { return },
         }
     }

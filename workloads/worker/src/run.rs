@@ -15,9 +15,9 @@ use anyhow::anyhow;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use shortener_common::{
     backends::{Backends, Health},
-    database::{Database, LaneMetrics},
+    database::{AdmissionMetrics, Database},
     internal::{self, Process},
-    server::{self, Settings, listen},
+    server::{self, ServerSettings, listen},
     telemetry::span::Tracer,
     vector::VectorStore,
 };
@@ -106,13 +106,13 @@ impl Worker {
         let internal = listen(config.internal_listen)?;
         let metrics = Arc::new(metrics);
         let up = metrics.database_up.clone();
-        let lanes = LaneMetrics::default();
+        let admission = AdmissionMetrics::default();
         let database = Database::connect(
             "shortener-worker",
             options,
             DATABASE_CONNECTIONS,
             up,
-            &lanes,
+            &admission,
         );
         let vector = vector.map(|store| Vector::new(&database, store));
         let consuming = Arc::new(AtomicBool::new(false));
@@ -171,7 +171,7 @@ impl Worker {
             consumer,
             probed,
         } = self;
-        let settings = Settings::internal(INTERNAL_TIMEOUT, INTERNAL_TIMEOUT);
+        let settings = ServerSettings::internal(INTERNAL_TIMEOUT, INTERNAL_TIMEOUT);
         // Probes and metrics are answered until the very end.
         let (finished, mut wait_finished) = watch::channel(false);
         let server = server::serve(

@@ -2,8 +2,6 @@
 //!
 //! The descriptions are the doc comments of [`crate::api`], so the page always agrees with `kubectl explain`.
 
-use std::fmt::Write;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
@@ -127,31 +125,58 @@ impl Page {
         if fields.is_empty() {
             return;
         }
-        self.text.push_str(
-            "| field | type | required | default | can change | meaning |\n| --- | --- | --- | --- | --- | --- |\n",
-        );
-        let required = schema.required.iter().flatten().collect::<Vec<_>>();
+        let required: Vec<_> = schema.required.iter().flatten().collect();
+        let mut rows = vec![
+            [
+                "field",
+                "type",
+                "required",
+                "default",
+                "can change",
+                "meaning",
+            ]
+            .map(str::to_owned),
+        ];
         for (name, field) in fields {
             let is_required = required.iter().any(|required| required == name);
+            let (link, default, meaning) = match (section(field), &field.default) {
+                // Its section has the whole text.
+                (Some(_), _) => (
+                    format!("[`{name}`](#{})", anchor(&format!("{path}.{name}"))),
+                    String::new(),
+                    first_sentence(&sentence(field)),
+                ),
+                (None, default) => (
+                    format!("`{name}`"),
+                    default
+                        .as_ref()
+                        .map_or_else(String::new, |value| format!("`{}`", value.0)),
+                    sentence(field),
+                ),
+            };
             let required = if is_required { "yes" } else { "" };
             let change = self.change(path, name);
-            let section = section(field);
-            let name = if section.is_some() {
-                format!("[`{name}`](#{})", anchor(&format!("{path}.{name}")))
-            } else {
-                format!("`{name}`")
-            };
-            let default = match (&field.default, section) {
-                (Some(value), None) => format!("`{}`", value.0),
-                _ => String::new(),
-            };
-            // Writing to a String does not fail.
-            let _ = writeln!(
-                self.text,
-                "| {name} | {} | {required} | {default} | {change} | {} |",
+            rows.push([
+                link,
                 kind(field),
-                sentence(field)
-            );
+                required.to_owned(),
+                default,
+                change.to_owned(),
+                meaning,
+            ]);
+        }
+        // A column that says nothing in this table is left out.
+        let shown: Vec<_> = (0..rows[0].len())
+            .filter(|&column| rows[1..].iter().any(|row| !row[column].is_empty()))
+            .collect();
+        rows.insert(1, std::array::from_fn(|_| "---".to_owned()));
+        for row in rows {
+            for &column in &shown {
+                self.text.push_str("| ");
+                self.text.push_str(&row[column]);
+                self.text.push(' ');
+            }
+            self.text.push_str("|\n");
         }
         self.text.push('\n');
     }
@@ -262,6 +287,12 @@ fn sentence(schema: &JSONSchemaProps) -> String {
     words.join(" ").replace('|', "\\|")
 }
 
+/// Returns the text up to the end of its first sentence.
+fn first_sentence(text: &str) -> String {
+    let end = text.find(". ").map_or(text.len(), |end| end + 1);
+    text[..end].to_owned()
+}
+
 /// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading
@@ -315,15 +346,15 @@ mod tests {
     fn a_field_shows_its_type_its_bounds_its_default_and_its_meaning() {
         let page = page();
         for row in [
-            "| `replicas` | integer, 1 to 1000 |  | `2` |  | Number of pods. |",
-            "| `deletionPolicy` | `\"Retain\"` or `\"Delete\"` |  | `\"Retain\"` |  | Policy for volumes and credentials when the stack is deleted. - `Retain`: They are kept",
-            "| `imagePullSecrets` | list of object |  |  |  | Secrets for pulling the images of every component. |",
-            "| `maxReplicas` | integer, 1 to 1000 | yes |  |  | Largest number of pods. |",
-            "| `operatorClass` | string |  |  | while paused | ",
-            "| `storage` | string |  |  | only grow | ",
-            "| `storageClassName` | string |  |  | no | ",
-            "| `size` | integer, 1 to 4096 |  | `4` | while the profile is off | ",
-            "| `observedGeneration` | integer |  |  |  | ",
+            "| `replicas` | integer, 1 to 1000 | `2` | Number of pods. |",
+            "| `deletionPolicy` | `\"Retain\"` or `\"Delete\"` | `\"Retain\"` |  | Policy for volumes and credentials when the stack is deleted. - `Retain`: They are kept",
+            "| `imagePullSecrets` | list of object |  |  | Secrets for pulling the images of every component. |",
+            "| `maxReplicas` | integer, 1 to 1000 | yes |  | Largest number of pods. |",
+            "| `operatorClass` | string |  | while paused | ",
+            "| `storage` | string | only grow | ",
+            "| `storageClassName` | string | no | ",
+            "| `size` | integer, 1 to 4096 | `4` | while the profile is off | ",
+            "| `observedGeneration` | integer | ",
         ] {
             assert!(page.contains(row), "no row {row}\n{page}");
         }

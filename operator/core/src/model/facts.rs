@@ -92,7 +92,7 @@ pub enum StoreFacts {
 }
 
 impl Facts {
-    /// Returns true when the facts about a component or its pods, or the key for the passage, could not be read.
+    /// Returns true when the facts about a component or its pods, or the key for the end-to-end probe, could not be read.
     pub fn is_incomplete(&self) -> bool {
         let mut stores = std::iter::once(&self.database).chain(self.optional.values());
         let headers = self.headers.as_ref();

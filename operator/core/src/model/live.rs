@@ -9,11 +9,11 @@ use k8s_openapi::api::{
 };
 
 use super::{
+    entry_point::EntryPoint,
     failure::StepFailure,
     gateway_api::HttpRoute,
-    measured::{Enforcement, Passage},
+    measured::{EndToEndResult, Enforcement},
     metadata::Component,
-    opening::Opening,
     queue_state::QueueState,
     store_state::StoreFaults,
 };
@@ -38,11 +38,11 @@ pub struct Live {
     /// Faults of external stores, as the stack's programs tell them.
     pub store_faults: StoreFaults,
     /// Objects that let connections from outside into the namespace; `None` until they are listed.
-    pub openings: Option<Vec<Opening>>,
+    pub entry_points: Option<Vec<EntryPoint>>,
     /// The outcome of connections that the NetworkPolicies forbid; `None` until some were tried.
     pub enforcement: Option<Enforcement>,
-    /// The known passage through the gateway; `None` until one was tried.
-    pub passage: Option<Passage>,
+    /// The known end-to-end probe through the gateway; `None` until one was tried.
+    pub end_to_end: Option<EndToEndResult>,
     /// Pods of every component.
     pub pods: Vec<Arc<Pod>>,
     /// The first failure to write or delete a child of each component.

@@ -21,7 +21,7 @@ impl ProbeResult for Enforcement {
     }
 }
 
-/// A step of a passage through the gateway.
+/// A step of an end-to-end probe through the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A link is made.
@@ -55,9 +55,9 @@ impl Fault {
     }
 }
 
-/// The answer to a passage through the gateway, from the creation of a link to the result of a job.
+/// The answer to an end-to-end probe through the gateway, from the creation of a link to the result of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passage {
+pub struct EndToEndResult {
     /// Trace identifier of its requests.
     pub trace: String,
     /// Duration in milliseconds.
@@ -66,7 +66,7 @@ pub struct Passage {
     pub failed: Option<(Step, Fault)>,
 }
 
-impl ProbeResult for Passage {
+impl ProbeResult for EndToEndResult {
     fn is_good(&self) -> bool {
         self.failed.is_none()
     }

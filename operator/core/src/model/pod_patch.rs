@@ -12,15 +12,15 @@ pub struct PodPatch(Map<String, Value>);
 
 /// A part of changes that cannot be merged into a pod template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misfit {
+pub struct PatchError {
     /// Path of the part, such as `spec.containers[0].imge`.
     pub path: String,
     /// Its problem with the remedy, which continues a sentence that begins with the path.
     pub problem: String,
 }
 
-impl Misfit {
-    /// Returns the misfit of a part.
+impl PatchError {
+    /// Returns the error of a part.
     pub fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -34,7 +34,7 @@ impl PodPatch {
     ///
     /// # Errors
     /// The first part that a pod template does not have, or that has another type there.
-    pub fn read(given: &Map<String, Value>) -> Result<Self, Misfit> {
+    pub fn read(given: &Map<String, Value>) -> Result<Self, PatchError> {
         known::check(given)?;
         Ok(Self(given.clone()))
     }

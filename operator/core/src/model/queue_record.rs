@@ -165,12 +165,12 @@ mod tests {
 
     /// A record and the time.
     #[derive(Default)]
-    struct Scene {
+    struct RecordScene {
         record: QueueRecord,
         now: Duration,
     }
 
-    impl Scene {
+    impl RecordScene {
         /// Records a report of this many jobs, `after` seconds later.
         fn holds(&mut self, after: u64, ready: i64) {
             self.now += Duration::from_secs(after);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_drained_when_it_is_empty_well_after_the_last_publisher() {
-        let mut scene = Scene::default();
+        let mut scene = RecordScene::default();
         scene.holds(0, 0);
         assert!(!scene.is_drained(false), "the app publishes");
         assert!(!scene.is_drained(true), "empty before that");
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_broker_that_falls_silent_keeps_the_jobs_of_its_last_report() {
-        let mut scene = Scene::default();
+        let mut scene = RecordScene::default();
         assert!(!scene.record.has_jobs(), "nothing is known");
         for (jobs, expected) in [(0, false), (2, true)] {
             scene.holds(1, jobs);
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_publisher_that_returns_starts_the_wait_anew() {
-        let mut scene = Scene::default();
+        let mut scene = RecordScene::default();
         assert!(!scene.is_drained(true));
         scene.holds(20, 0);
         assert!(!scene.is_drained(false));
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_drain_that_is_skipped_and_resumed_starts_the_wait_anew() {
-        let mut scene = Scene::default();
+        let mut scene = RecordScene::default();
         assert!(!scene.is_drained(true));
         scene.record.decided(Drain::Skipped, scene.now);
         scene.holds(20, 0);

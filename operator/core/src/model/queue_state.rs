@@ -39,7 +39,7 @@ pub struct Depths {
 
 impl Depths {
     /// Returns the room in the dead-letter queue; `None` if the depth is unknown.
-    pub fn room(&self, limits: QueueLimits) -> Option<Room> {
+    pub fn room(&self, limits: QueueLimits) -> Option<DeadLetterRoom> {
         let used = |amount: i64, limit: u64| {
             u64::try_from(amount)
                 .unwrap_or_default()
@@ -52,16 +52,16 @@ impl Depths {
             .dead_letter_bytes
             .map_or(0, |bytes| used(bytes, limits.dead_letter_bytes));
         Some(match by_number.max(by_size) < NEARLY_FULL {
-            true => Room::Enough,
-            false if self.dropped.unwrap_or_default() == 0 => Room::Little,
-            false => Room::Exceeded,
+            true => DeadLetterRoom::Enough,
+            false if self.dropped.unwrap_or_default() == 0 => DeadLetterRoom::Little,
+            false => DeadLetterRoom::Exceeded,
         })
     }
 }
 
 /// The room for dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum DeadLetterRoom {
     Enough,
     /// The queue is nearly full.
     Little,
@@ -77,7 +77,7 @@ pub struct Report {
     /// Reason of an alarm, during which the broker accepts no messages.
     pub alarm: Option<String>,
     /// Room for dead letters; `None` if the broker has no statistics of their queue.
-    pub room: Option<Room>,
+    pub room: Option<DeadLetterRoom>,
     /// Clients that process a job, if the broker was asked for them.
     pub busy: Option<BTreeSet<String>>,
 }
@@ -104,7 +104,7 @@ impl QueueState {
     }
 
     /// Returns the room for dead letters, if it is known.
-    pub fn room(&self) -> Option<Room> {
+    pub fn room(&self) -> Option<DeadLetterRoom> {
         match self {
             Self::Report(report) => report.room,
             Self::Unknown | Self::Unreachable(_) => None,
@@ -126,13 +126,13 @@ mod tests {
         let table = [
             (None, None, None, None),
             (None, Some(2000), Some(1), None),
-            (Some(0), None, None, Some(Room::Enough)),
-            (Some(7), Some(799), Some(0), Some(Room::Enough)),
-            (Some(8), Some(0), Some(0), Some(Room::Little)),
-            (Some(1), Some(800), None, Some(Room::Little)),
-            (Some(10), Some(0), Some(1), Some(Room::Exceeded)),
+            (Some(0), None, None, Some(DeadLetterRoom::Enough)),
+            (Some(7), Some(799), Some(0), Some(DeadLetterRoom::Enough)),
+            (Some(8), Some(0), Some(0), Some(DeadLetterRoom::Little)),
+            (Some(1), Some(800), None, Some(DeadLetterRoom::Little)),
+            (Some(10), Some(0), Some(1), Some(DeadLetterRoom::Exceeded)),
             // Drops of the past are over once there is room again.
-            (Some(7), Some(0), Some(1), Some(Room::Enough)),
+            (Some(7), Some(0), Some(1), Some(DeadLetterRoom::Enough)),
         ];
         for (dead_letters, dead_letter_bytes, dropped, expected) in table {
             let depths = Depths {

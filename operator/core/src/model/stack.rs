@@ -37,11 +37,11 @@ use crate::{
 
 pub use auth::Auth;
 pub use conflict::HostConflict;
-pub use end_to_end::{EndToEnd, Journey, ProbeKey};
+pub use end_to_end::{EndToEnd, EndToEndTarget, ProbeKey};
 pub use gateway::{Gateway, Routing};
 pub use job_ids::JobIds;
 pub use monitoring::Monitoring;
-pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
+pub use observability::{Backend, Collector, Headers, ResolvedBackend, ResolvedCollector};
 pub use parent::Parent;
 pub use purge::Purge;
 pub use queue::{Autoscaled, BrokerOperator, Drain, Draining, Queue, Workers};
@@ -135,7 +135,7 @@ impl ValidatedStack {
     }
 
     /// Returns the collector that the operator runs.
-    pub fn own_collector(&self) -> Option<&ManagedCollector> {
+    pub fn own_collector(&self) -> Option<&ResolvedCollector> {
         self.collector.as_ref()?.managed()
     }
 

@@ -155,14 +155,14 @@ mod tests {
     use super::*;
 
     /// The workers of a queue, and the time.
-    struct Scene {
+    struct DemandScene {
         limits: WorkersAutoscaling,
         demand: WorkerDemand,
         workers: i32,
         now: Duration,
     }
 
-    impl Scene {
+    impl DemandScene {
         /// Begins with workers of an operator that has just started: from none to 20, one for 10 jobs, and fewer after
         /// a minute.
         fn with(workers: i32) -> Self {
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_first_job_starts_a_worker_at_once() {
-        let mut scene = Scene::with(0);
+        let mut scene = DemandScene::with(0);
         assert_eq!(scene.while_it_holds(0, 10), [0; 10]);
         scene.report(1, 0);
         assert!(scene.demand.is_due(&scene.limits));
@@ -219,22 +219,22 @@ mod tests {
 
     #[test]
     fn workers_double_with_each_report_up_to_the_need_and_the_limit() {
-        let mut scene = Scene::with(0);
+        let mut scene = DemandScene::with(0);
         assert_eq!(scene.while_it_holds(100_000, 4), [4, 8, 16, 20]);
-        let mut scene = Scene::with(3);
+        let mut scene = DemandScene::with(3);
         assert_eq!(scene.while_it_holds(41, 2), [5, 5]);
     }
 
     #[test]
     fn a_second_reconcile_by_the_same_report_takes_no_second_step() {
-        let mut scene = Scene::with(0);
+        let mut scene = DemandScene::with(0);
         assert_eq!(scene.after(100_000, 0), 4);
         assert_eq!(scene.reconcile(), 4);
     }
 
     #[test]
     fn workers_go_only_when_the_maximum_of_the_window_has_fallen() {
-        let mut scene = Scene::with(0);
+        let mut scene = DemandScene::with(0);
         assert_eq!(scene.after(40, 0), 4);
         // The peak of 40 jobs leaves the window after a minute. The report after that names the busy workers.
         assert_eq!(scene.while_it_holds(0, 7), [4; 7]);
@@ -248,14 +248,14 @@ mod tests {
 
     #[test]
     fn an_operator_that_has_just_started_removes_no_worker_before_a_whole_window() {
-        let mut scene = Scene::with(8);
+        let mut scene = DemandScene::with(8);
         assert_eq!(scene.while_it_holds(0, 7), [8; 7]);
         assert_eq!(scene.after(0, 0), 4);
     }
 
     #[test]
     fn a_gap_in_the_reports_begins_the_window_anew() {
-        let mut scene = Scene::with(8);
+        let mut scene = DemandScene::with(8);
         assert_eq!(scene.while_it_holds(0, 6), [8; 6]);
         scene.demand.interrupt();
         assert_eq!(scene.reconcile(), 8);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn one_report_of_an_empty_queue_removes_no_worker_whatever_the_window() {
-        let mut scene = Scene::with(0);
+        let mut scene = DemandScene::with(0);
         scene.limits.stabilization_window_seconds = 0;
         assert_eq!(scene.while_it_holds(0, 3), [0; 3]);
         assert_eq!(scene.after(1, 0), 1);
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn workers_that_process_a_job_stay() {
-        let mut scene = Scene::with(8);
+        let mut scene = DemandScene::with(8);
         for _ in 0..20 {
             scene.after(0, 3);
         }
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn without_the_names_of_the_busy_workers_none_is_removed() {
-        let mut scene = Scene::with(8);
+        let mut scene = DemandScene::with(8);
         for _ in 0..20 {
             scene.now += Duration::from_secs(10);
             scene.demand.hear(Depth::default(), None, scene.now);
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn the_busy_workers_are_named_until_the_cluster_has_fewer() {
-        let mut scene = Scene::with(2);
+        let mut scene = DemandScene::with(2);
         while scene.workers == 2 {
             scene.report(0, 0);
             let busy = BTreeSet::from(["shortener-worker acme-worker-a".to_owned()]);
@@ -314,14 +314,14 @@ mod tests {
 
     #[test]
     fn edited_limits_count_at_once_upwards() {
-        let mut scene = Scene::with(0);
+        let mut scene = DemandScene::with(0);
         scene.limits.min_replicas = 3;
         assert_eq!(scene.reconcile(), 3);
     }
 
     #[test]
     fn hours_of_a_steady_queue_are_remembered_in_one_number() {
-        let mut scene = Scene::with(1);
+        let mut scene = DemandScene::with(1);
         for _ in 0..2000 {
             scene.after(5, 0);
         }

@@ -21,7 +21,7 @@ use crate::{
 pub(super) use super::stores::postgres::DATABASE_READY;
 pub use super::verdict::{Verdict, View, workload::reported_failure};
 pub use app::app_ready;
-pub use end_to_end::{TASK, end_to_end, journey};
+pub use end_to_end::{TASK, end_to_end, target};
 pub use gateway::{gateway_ready, has_address};
 pub use monitoring::{MONITORING_REFUSED, monitoring_ready};
 pub use pending::held_back;
@@ -61,8 +61,10 @@ pub const END_TO_END: &str = "EndToEnd";
 pub fn measured(view: View<'_>) -> Vec<(&'static str, Option<Verdict>)> {
     let View { stack, .. } = view;
     let probed = stack.gateway.end_to_end.is_some();
-    let passage = probed.then(|| (END_TO_END, end_to_end(view)));
-    let all = [(SOLE_ENTRY, sole_entry(view))].into_iter().chain(passage);
+    let end_to_end = probed.then(|| (END_TO_END, end_to_end(view)));
+    let all = [(SOLE_ENTRY, sole_entry(view))]
+        .into_iter()
+        .chain(end_to_end);
     all.filter(|_| !stack.stopped).collect()
 }
 

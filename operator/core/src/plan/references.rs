@@ -64,7 +64,7 @@ pub fn keys_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     Some(auth.secret_ref.name.as_str())
 }
 
-/// Returns the reference to the key for the passage through the gateway, if the spec has one.
+/// Returns the reference to the key for the end-to-end probe through the gateway, if the spec has one.
 pub fn probe_key(spec: &ShortenerStackSpec) -> Option<&ApiKeyRef> {
     let settings = spec.gateway.end_to_end_probe.as_ref()?;
     settings.key_secret_ref.as_ref()

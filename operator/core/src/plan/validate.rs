@@ -24,7 +24,7 @@ use super::{
     pod_settings::pod,
     stores::{
         cache,
-        common::{Surroundings, credential},
+        common::{StoreContext, credential},
         postgres, qdrant, rabbitmq,
     },
 };
@@ -40,7 +40,7 @@ use crate::{
         worker_demand::WorkerCount,
     },
 };
-use held::Held;
+use held::HeldComponents;
 
 /// Base URL of the short links if the spec contains neither an address nor a host.
 const LOCAL_URL: &str = "http://localhost:8080";
@@ -61,13 +61,13 @@ pub fn validate(
 ) -> Result<ValidatedStack, ValidateError> {
     let (spec, identity) = (&stack.spec, facts.identity);
     let checksum_key = own_key(facts.checksum_key, &identity.name)?;
-    let near = Surroundings {
+    let near = StoreContext {
         stack,
         checksum_key: &checksum_key,
         defaults,
     };
     let job_ids = job_ids(&near, facts.job_ids, &identity.name)?;
-    let mut held = Held::default();
+    let mut held = HeldComponents::default();
     check(stack, &mut held)?;
     let database = postgres::resolve(&near, facts.database);
     let database = held.part(Component::Postgres, database);
@@ -122,7 +122,7 @@ pub fn validate(
 }
 
 /// Checks the requests in annotations, and the components that are resolved in any case.
-fn check(stack: &ShortenerStack, held: &mut Held) -> Result<(), ValidateError> {
+fn check(stack: &ShortenerStack, held: &mut HeldComponents) -> Result<(), ValidateError> {
     requests::check(stack)?;
     let spec = &stack.spec;
     let (gateway, public_url) = (&spec.gateway, public_url(spec));
@@ -153,7 +153,7 @@ fn own_key(state: CredentialState, stack: &str) -> Result<Credential, ValidateEr
 
 /// Returns the key that marks the identifiers of jobs.
 fn job_ids(
-    surroundings: &Surroundings<'_>,
+    surroundings: &StoreContext<'_>,
     state: CredentialState,
     stack: &str,
 ) -> Result<JobIds, ValidateError> {

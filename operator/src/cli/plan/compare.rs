@@ -201,7 +201,7 @@ async fn scope(
     let scope = Scope {
         context: Arc::new(context),
         inventory,
-        openings: Arc::default(),
+        entry_points: Arc::default(),
         stacks,
     };
     Ok((scope, watching))

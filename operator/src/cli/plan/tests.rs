@@ -13,7 +13,7 @@ use crate::testing::{
 };
 
 #[derive(Debug, Parser)]
-struct Line {
+struct PlanLine {
     #[command(flatten)]
     plan: PlanArguments,
 }
@@ -245,7 +245,7 @@ fn the_namespace_of_the_file_and_of_the_command_line_must_agree() {
 
 #[test]
 fn the_command_line_needs_a_file_and_explains_its_exit_codes() {
-    let line = |arguments: &[&str]| Line::try_parse_from(["plan"].iter().chain(arguments));
+    let line = |arguments: &[&str]| PlanLine::try_parse_from(["plan"].iter().chain(arguments));
     assert!(line(&[]).is_err());
     assert!(line(&["-f", "-", "--offline", "--context", "kind"]).is_err());
     let parsed = line(&["-f", "stack.yaml", "-n", "links", "-o", "json"]).unwrap();
@@ -253,7 +253,7 @@ fn the_command_line_needs_a_file_and_explains_its_exit_codes() {
     let mut plan = PlanArguments::augment_args(clap::Command::new("plan"));
     let help = plan.render_help().to_string();
     assert!(help.contains("3 objects change, and"), "{help}");
-    Line::command().debug_assert();
+    PlanLine::command().debug_assert();
 }
 
 #[test]

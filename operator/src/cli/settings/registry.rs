@@ -9,9 +9,9 @@ const DOCKER_HUB: &str = "docker.io";
 
 /// A registry as `host[:port][/path]`; the path is needed if the copies are not at the root of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registry(String);
+pub struct ImageRegistry(String);
 
-impl FromStr for Registry {
+impl FromStr for ImageRegistry {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -31,7 +31,7 @@ impl FromStr for Registry {
     }
 }
 
-impl Registry {
+impl ImageRegistry {
     /// Returns the name of this registry's copy of an image: the same path, with the registry in front.
     fn copy_of(&self, image: &str) -> String {
         let (host, path) = match image.split_once('/') {
@@ -52,7 +52,7 @@ impl DefaultImages {
     /// Replaces the images of those arguments for which `is_default` is true with their copies in `registry`.
     pub(super) fn take_defaults_from(
         &mut self,
-        registry: &Registry,
+        registry: &ImageRegistry,
         is_default: impl Fn(&str) -> bool,
     ) {
         for (argument, image) in self.arguments() {
@@ -90,7 +90,7 @@ mod tests {
                 "r.example:5000/a/b@sha256:0",
             ),
         ] {
-            let registry: Registry = registry.parse().unwrap();
+            let registry: ImageRegistry = registry.parse().unwrap();
             assert_eq!(registry.copy_of(image), copy);
         }
     }
@@ -105,7 +105,7 @@ mod tests {
             "r .example",
             "",
         ] {
-            let error = text.parse::<Registry>().unwrap_err();
+            let error = text.parse::<ImageRegistry>().unwrap_err();
             assert!(error.contains("host[:port][/path]"), "{error}");
         }
     }

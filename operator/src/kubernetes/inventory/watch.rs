@@ -19,7 +19,7 @@ use shortener_operator_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Cached, Change, LAST_APPLIED, form::Form};
+use super::{Cached, Change, LAST_APPLIED, cache_policy::CachePolicy};
 use crate::kubernetes::watch_report::WatchReport;
 
 /// Feeds a watch into a store. Returns the store and the stream of its changes. `known` is cancelled when the kind has been
@@ -31,7 +31,7 @@ pub(super) fn keep<F, K>(
     known: CancellationToken,
 ) -> (Store<F::Kept>, BoxStream<'static, Change>)
 where
-    F: Form<K> + 'static,
+    F: CachePolicy<K> + 'static,
     K: 'static,
     F::Kept: Cached,
 {
@@ -70,7 +70,7 @@ where
 /// scales it is read.
 fn prune<F, K>(kept: &mut F::Kept)
 where
-    F: Form<K>,
+    F: CachePolicy<K>,
     F::Kept: Cached,
 {
     let meta = kept.meta_mut();
@@ -87,11 +87,11 @@ where
 /// Returns true when a changed object may concern stacks.
 fn news<F, K>(known: &Store<F::Kept>, kept: &F::Kept) -> bool
 where
-    F: Form<K>,
+    F: CachePolicy<K>,
     F::Kept: Cached,
 {
     let before = known.get(&ObjectRef::from_obj(kept));
-    let Some(before) = before.filter(|_| F::RESTLESS) else {
+    let Some(before) = before.filter(|_| F::IGNORES_TRIMMED) else {
         return true;
     };
     let mut now = kept.clone();
@@ -136,7 +136,7 @@ mod tests {
     use shortener_operator_core::model::gateway_api::{Gateway, PROGRAMMED};
 
     use super::*;
-    use crate::kubernetes::inventory::form::{OfOthers, Whole, WithOthers};
+    use crate::kubernetes::inventory::cache_policy::{AllAutoscalers, SharedGateways, WholeObject};
 
     fn secret(metadata: Value) -> Secret {
         serde_json::from_value(json!({"metadata": metadata})).unwrap()
@@ -170,7 +170,7 @@ mod tests {
             "annotations": {LAST_APPLIED: "{}", "a": "b"},
         }}))
         .unwrap();
-        prune::<Whole, Deployment>(&mut live);
+        prune::<WholeObject, Deployment>(&mut live);
         let kept = json!({
             "managedFields": [{"manager": "hpa", "fieldsV1": {"f:spec": {"f:replicas": {}}}}],
             "annotations": {"a": "b"},
@@ -181,7 +181,7 @@ mod tests {
     /// Returns true when an object that changes to another one may concern stacks.
     fn wakes<F, K>(before: Value, after: Value) -> bool
     where
-        F: Form<K>,
+        F: CachePolicy<K>,
         F::Kept: Cached,
     {
         let parse = |object: Value, version: &str| {
@@ -206,7 +206,7 @@ mod tests {
             })
         };
         let wakes =
-            |after| wakes::<WithOthers, HorizontalPodAutoscaler>(autoscaler(1, 3, ""), after);
+            |after| wakes::<AllAutoscalers, HorizontalPodAutoscaler>(autoscaler(1, 3, ""), after);
         assert!(!wakes(autoscaler(2, 3, "")));
         assert!(wakes(autoscaler(1, 4, "")));
         assert!(wakes(autoscaler(1, 3, "x")));
@@ -227,7 +227,7 @@ mod tests {
             "conditions": [condition("Accepted", "True"), programmed],
             "listeners": [{"name": "http", "attachedRoutes": 7}],
         });
-        let wakes = |after| wakes::<OfOthers, Gateway>(before.clone(), after);
+        let wakes = |after| wakes::<SharedGateways, Gateway>(before.clone(), after);
         assert!(!wakes(gateway(counted, json!([]))));
         let failing = json!({"conditions": [condition(PROGRAMMED, "False")]});
         assert!(wakes(gateway(failing, json!([]))));

@@ -8,10 +8,10 @@ use k8s_openapi::api::{
     networking::v1::Ingress,
 };
 use shortener_operator_core::model::{
+    entry_point::EntryPoint,
     gateway_api::HttpRoute,
     live::{Live, Workload},
     metadata::{Component, StackIdentity, component_name},
-    opening::Opening,
 };
 
 use crate::reconcile::context::Scope;
@@ -35,9 +35,9 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
             .backends
             .known(&identity.key())
             .unwrap_or_default(),
-        openings: openings(scope, identity),
+        entry_points: entry_points(scope, identity),
         enforcement: scope.context.sole_entry.known(&identity.key()),
-        passage: scope.context.end_to_end.known(&identity.key()),
+        end_to_end: scope.context.end_to_end.known(&identity.key()),
         ..Live::default()
     };
     for component in Component::WITH_PODS {
@@ -53,18 +53,18 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
 }
 
 /// Returns the objects that let connections from outside into the stack's namespace, those of the stack included.
-fn openings(scope: &Scope, identity: &StackIdentity) -> Option<Vec<Opening>> {
+fn entry_points(scope: &Scope, identity: &StackIdentity) -> Option<Vec<EntryPoint>> {
     let (namespace, stack) = (identity.namespace.as_str(), identity.name.as_str());
-    let of_others = scope.openings.of_namespace(namespace)?;
+    let of_others = scope.entry_points.of_namespace(namespace)?;
     let deployments = scope.inventory.of_stack::<Deployment>(namespace, stack);
     let deployments = deployments.iter().filter_map(|live| {
         let template = &live.spec.as_ref()?.template;
-        Opening::of_template("Deployment", &live.metadata, template)
+        EntryPoint::of_template("Deployment", &live.metadata, template)
     });
     let stateful_sets = scope.inventory.of_stack::<StatefulSet>(namespace, stack);
     let stateful_sets = stateful_sets.iter().filter_map(|live| {
         let template = &live.spec.as_ref()?.template;
-        Opening::of_template("StatefulSet", &live.metadata, template)
+        EntryPoint::of_template("StatefulSet", &live.metadata, template)
     });
     let all = of_others
         .into_iter()

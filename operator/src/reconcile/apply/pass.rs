@@ -26,7 +26,7 @@ use super::{
     error::{ApplyError, Cause, Failure, by_component},
     live::observe,
     withheld::Withheld,
-    writes::{Remedy, Write},
+    writes::{LastWrite, Remedy},
 };
 use crate::{
     kubernetes::{inventory::Child, refusal::is_absent},
@@ -204,7 +204,7 @@ impl<'a> Pass<'a> {
             tracing::warn!(child = %child::<K>(name), %stack, %namespace, fields = %paths(&left).join(", "), "the API server stored other values than the operator sent, for example because of a webhook; the operator keeps them");
         }
         let before = live.and_then(|live| live.resource_version.clone());
-        let write = Write::of(written.meta(), hash, before, left);
+        let write = LastWrite::of(written.meta(), hash, before, left);
         self.scope.context.writes.put::<K>(written.meta(), write);
         Ok(())
     }

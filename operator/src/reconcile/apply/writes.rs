@@ -18,14 +18,14 @@ const LONGEST: Duration = Duration::from_secs(300);
 const CALM: Duration = Duration::from_secs(900);
 
 /// Kind, namespace and name.
-type Child = (String, String, String);
+type ChildKey = (String, String, String);
 
 /// The last write to each child.
 #[derive(Default)]
-pub struct Writes(Mutex<HashMap<Child, Write>>);
+pub struct Writes(Mutex<HashMap<ChildKey, LastWrite>>);
 
 /// A write to a child.
-pub struct Write {
+pub struct LastWrite {
     /// Uid of the object: one that was recreated has another.
     uid: Option<String>,
     /// Hash of what was sent.
@@ -51,7 +51,7 @@ pub(super) enum Remedy {
     Pause,
 }
 
-impl Write {
+impl LastWrite {
     /// Describes a write of content with this hash that led to an object with these differences. `before` is the resource
     /// version that the watch showed.
     pub(super) fn of(
@@ -110,7 +110,7 @@ impl Writes {
     pub(super) fn put<K: kube::Resource<DynamicType = ()>>(
         &self,
         written: &ObjectMeta,
-        mut write: Write,
+        mut write: LastWrite,
     ) {
         let mut all = self.0.lock();
         let key = key::<K>(written);
@@ -136,7 +136,7 @@ impl Writes {
     }
 }
 
-fn key<K: kube::Resource<DynamicType = ()>>(meta: &ObjectMeta) -> Child {
+fn key<K: kube::Resource<DynamicType = ()>>(meta: &ObjectMeta) -> ChildKey {
     let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
     (
         K::kind(&()).into_owned(),
@@ -170,7 +170,7 @@ mod tests {
 
     fn wrote(writes: &Writes, left: Vec<FieldChange>) {
         let before = Some("1".to_owned());
-        let write = Write::of(&meta("1", "2"), "abc", before, left);
+        let write = LastWrite::of(&meta("1", "2"), "abc", before, left);
         writes.put::<ConfigMap>(&meta("1", "2"), write);
     }
 

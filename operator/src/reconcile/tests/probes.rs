@@ -1,4 +1,4 @@
-//! Tests of what is tried with a stack: connections past its gateway, and a passage through it.
+//! Tests of what is tried with a stack: connections past its gateway, and an end-to-end probe through it.
 
 use std::time::Duration;
 
@@ -182,7 +182,7 @@ async fn a_gateway_that_fails_is_told_with_the_trace_and_takes_nothing_else() {
     assert_eq!(again.status, "True");
     assert_ne!(
         again.message, passed.message,
-        "it has the trace of this passage"
+        "it has the trace of this end-to-end probe"
     );
 }
 
@@ -205,7 +205,7 @@ async fn a_limit_that_answers_and_a_single_failure_say_nothing() {
     }
 }
 
-/// Creates the Secret with the key for the passage.
+/// Creates the Secret with the key for the end-to-end probe.
 fn create_key(world: &World, key: &str) {
     let secret = json!({"metadata": {"name": "probe", "namespace": NAMESPACE}});
     let mut secret: Secret = serde_json::from_value(secret).unwrap();
@@ -232,7 +232,7 @@ async fn the_passage_has_the_key_of_the_secret_that_the_spec_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_cannot_be_read_holds_up_the_passage_alone() {
+async fn a_key_that_cannot_be_read_holds_up_the_probe_alone() {
     for (status, reason) in [(403, "Forbidden"), (500, "ReadFailed")] {
         let world = probed(json!({"keySecretRef": {"name": "probe"}})).await;
         create_key(&world, "k");

@@ -9,13 +9,13 @@ use prometheus::{
 
 use super::LABELS;
 
-/// Upper bounds of the histogram of passages, in seconds: a link takes milliseconds, a job waits for a worker.
-const PASSAGES: [f64; 9] = [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
+/// Upper bounds of the histogram of end-to-end probes, in seconds: a link takes milliseconds, a job waits for a worker.
+const BUCKETS: [f64; 9] = [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
 /// The metrics of the probes; clones share their values.
 #[derive(Clone, Debug)]
 pub struct ProbeMetrics {
-    passages: IntGaugeVec,
+    end_to_end: IntGaugeVec,
     durations: HistogramVec,
     policies: IntGaugeVec,
 }
@@ -29,15 +29,15 @@ impl ProbeMetrics {
         let gauge =
             |name, help| register_int_gauge_vec_with_registry!(name, help, &LABELS, registry);
         Ok(Self {
-            passages: gauge(
+            end_to_end: gauge(
                 "end_to_end_success",
-                "Whether the last passage of the operator through a stack's gateway succeeded (1) or not (0).",
+                "Whether the last end-to-end probe of the operator through a stack's gateway succeeded (1) or not (0).",
             )?,
             durations: register_histogram_vec_with_registry!(
                 "end_to_end_duration_seconds",
-                "Duration of passages that succeeded, from the creation of a link to the result of a job.",
+                "Duration of end-to-end probes that succeeded, from the creation of a link to the result of a job.",
                 &LABELS,
-                PASSAGES.to_vec(),
+                BUCKETS.to_vec(),
                 registry
             )?,
             policies: gauge(
@@ -47,10 +47,10 @@ impl ProbeMetrics {
         })
     }
 
-    /// Records a passage through a stack's gateway.
-    pub fn passage(&self, namespace: &str, stack: &str, duration: Duration, succeeded: bool) {
+    /// Records an end-to-end probe through a stack's gateway.
+    pub fn end_to_end(&self, namespace: &str, stack: &str, duration: Duration, succeeded: bool) {
         let labels = [namespace, stack];
-        let gauge = self.passages.with_label_values(&labels);
+        let gauge = self.end_to_end.with_label_values(&labels);
         gauge.set(succeeded.into());
         if succeeded {
             let histogram = self.durations.with_label_values(&labels);
@@ -58,10 +58,10 @@ impl ProbeMetrics {
         }
     }
 
-    /// Removes the metrics of the passages through a stack's gateway.
-    pub fn forget_passages(&self, namespace: &str, stack: &str) {
+    /// Removes the metrics of the end-to-end probes through a stack's gateway.
+    pub fn forget_end_to_end(&self, namespace: &str, stack: &str) {
         // The errors mean that the stack had no such metrics.
-        let _ = self.passages.remove_label_values(&[namespace, stack]);
+        let _ = self.end_to_end.remove_label_values(&[namespace, stack]);
         let _ = self.durations.remove_label_values(&[namespace, stack]);
     }
 
@@ -73,14 +73,14 @@ impl ProbeMetrics {
 
     /// Removes the metrics of all stacks.
     pub(super) fn forget_stacks(&self) {
-        self.passages.reset();
+        self.end_to_end.reset();
         self.durations.reset();
         self.policies.reset();
     }
 
     /// Removes the metrics of a deleted stack.
     pub(super) fn forget_stack(&self, namespace: &str, stack: &str) {
-        self.forget_passages(namespace, stack);
+        self.forget_end_to_end(namespace, stack);
         let _ = self.policies.remove_label_values(&[namespace, stack]);
     }
 }

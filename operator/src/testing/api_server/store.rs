@@ -16,7 +16,7 @@ const NO_GENERATION: [&str; 3] = ["persistentvolumeclaims", "pods", "services"];
 
 /// A change of an object.
 #[derive(Clone, Debug)]
-pub(super) struct Change {
+pub(super) struct StoredChange {
     pub(super) version: u64,
     pub(super) key: Key,
     pub(super) old: Option<Value>,
@@ -30,7 +30,7 @@ pub(super) type Webhook = fn(&mut Value);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Store {
     pub(super) objects: BTreeMap<Key, Value>,
-    pub(super) history: Vec<Change>,
+    pub(super) history: Vec<StoredChange>,
     pub(super) version: u64,
     /// Version before which watches have expired.
     pub(super) oldest: u64,
@@ -206,7 +206,7 @@ impl Store {
             Some(object) => self.objects.insert(key.clone(), object.clone()),
             None => self.objects.remove(key),
         };
-        self.history.push(Change {
+        self.history.push(StoredChange {
             version: self.version,
             key: key.clone(),
             old,

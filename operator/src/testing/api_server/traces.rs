@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
-    FakeApiServer, State,
+    FakeApiServer, ServerState,
     route::Key,
-    store::{Change, Store},
+    store::{Store, StoredChange},
 };
 
 /// Metadata that differ in every run.
@@ -48,11 +48,11 @@ impl FakeApiServer {
         Self::of(store, &state)
     }
 
-    fn of(store: Store, state: &State) -> Self {
-        let state = State {
+    fn of(store: Store, state: &ServerState) -> Self {
+        let state = ServerState {
             store,
             added: state.added.clone(),
-            ..State::default()
+            ..ServerState::default()
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -92,7 +92,7 @@ impl FakeApiServer {
     pub fn turnover(&self) -> BTreeMap<String, [usize; 2]> {
         self.with_store(|store| {
             let mut turnover: BTreeMap<String, [usize; 2]> = BTreeMap::new();
-            for Change { key, old, new, .. } in &store.history {
+            for StoredChange { key, old, new, .. } in &store.history {
                 if counts(key) && (old.is_none() || new.is_none()) {
                     let [created, deleted] = turnover.entry(name(key)).or_default();
                     *created += usize::from(old.is_none());

@@ -13,7 +13,7 @@ use super::{
     FakeApiServer,
     faults::WatchFault,
     route::{Route, Selector},
-    store::{Change, Store},
+    store::{Store, StoredChange},
     write::Refusal,
 };
 
@@ -135,7 +135,7 @@ impl Watched {
         Next::Wait
     }
 
-    fn event(&self, change: &Change) -> Option<Value> {
+    fn event(&self, change: &StoredChange) -> Option<Value> {
         let route = &self.route;
         let elsewhere = |namespace: &String| *namespace != change.key.namespace;
         if change.key.collection != route.collection || route.namespace.iter().any(elsewhere) {

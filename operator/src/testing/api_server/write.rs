@@ -45,10 +45,10 @@ impl Refusal {
 }
 
 /// The response to a write: status, object and effect.
-pub(super) type Written = (StatusCode, Value, Effect);
+pub(super) type WriteResponse = (StatusCode, Value, Effect);
 
 /// A mutating request.
-pub(super) struct Change<'a> {
+pub(super) struct WriteRequest<'a> {
     pub(super) method: &'a str,
     pub(super) content_type: &'a str,
     pub(super) route: &'a Route,
@@ -57,8 +57,8 @@ pub(super) struct Change<'a> {
 }
 
 /// Carries out a mutating request.
-pub(super) fn write(store: &mut Store, change: Change<'_>) -> Result<Written, Refusal> {
-    let Change {
+pub(super) fn write(store: &mut Store, change: WriteRequest<'_>) -> Result<WriteResponse, Refusal> {
+    let WriteRequest {
         method,
         content_type,
         route,
@@ -103,7 +103,7 @@ fn create(
     key: &Key,
     mut body: Value,
     writer: Writer<'_>,
-) -> Result<Written, Refusal> {
+) -> Result<WriteResponse, Refusal> {
     if store.objects.contains_key(key) {
         return Err(Refusal::new(
             409,
@@ -126,7 +126,7 @@ fn replace(
     key: &Key,
     mut body: Value,
     writer: Writer<'_>,
-) -> Result<Written, Refusal> {
+) -> Result<WriteResponse, Refusal> {
     let live = live(store, key)?;
     same_object(&live, &body)?;
     if writer.subresource.is_some() {
@@ -145,7 +145,7 @@ fn merge(
     key: &Key,
     patch: Value,
     writer: Writer<'_>,
-) -> Result<Written, Refusal> {
+) -> Result<WriteResponse, Refusal> {
     let live = live(store, key)?;
     same_object(&live, &patch)?;
     let mut wanted = live.clone();
@@ -165,7 +165,7 @@ fn apply(
     body: Value,
     writer: Writer<'_>,
     force: bool,
-) -> Result<Written, Refusal> {
+) -> Result<WriteResponse, Refusal> {
     if !body["metadata"]["managedFields"].is_null() {
         return Err(Refusal::new(400, "metadata.managedFields must be nil"));
     }
@@ -206,7 +206,7 @@ fn apply(
     }
 }
 
-fn delete(store: &mut Store, key: &Key, options: &Value) -> Result<Written, Refusal> {
+fn delete(store: &mut Store, key: &Key, options: &Value) -> Result<WriteResponse, Refusal> {
     same_object(
         &live(store, key)?,
         &json!({"metadata": options["preconditions"]}),
@@ -225,7 +225,7 @@ fn live(store: &Store, key: &Key) -> Result<Value, Refusal> {
     store.objects.get(key).cloned().ok_or_else(missing)
 }
 
-fn put(store: &mut Store, key: &Key, object: Value) -> Written {
+fn put(store: &mut Store, key: &Key, object: Value) -> WriteResponse {
     let finished = object["metadata"]["deletionTimestamp"].is_string()
         && object["metadata"]["finalizers"]
             .as_array()

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use shortener_operator_core::model::queue_state::Depth;
 use tower::BoxError;
 
-use super::State;
+use super::BrokerState;
 
 /// Status and body of an answer.
-type Answer = (u16, Value);
+type StatusAndBody = (u16, Value);
 
-pub(super) fn refusal(status: u16, reason: &str) -> Answer {
+pub(super) fn refusal(status: u16, reason: &str) -> StatusAndBody {
     (status, json!({"error": "refused", "reason": reason}))
 }
 
-impl State {
+impl BrokerState {
     pub(super) fn trusts(&self, authorization: &HeaderValue) -> bool {
         let pair = authorization.to_str().unwrap();
         let pair = STANDARD.decode(pair.strip_prefix("Basic ").unwrap());
@@ -26,7 +26,7 @@ impl State {
         login.is_none_or(|login| login.username == username && login.password == password)
     }
 
-    pub(super) fn carry_out(&mut self, method: &Method, path: &str, body: &Value) -> Answer {
+    pub(super) fn carry_out(&mut self, method: &Method, path: &str, body: &Value) -> StatusAndBody {
         let parts: Vec<&str> = path.trim_start_matches("/api/").split('/').collect();
         if *method != Method::GET {
             self.changes.push(format!("{method} {path}"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{FakeBroker, State};
+use super::{BrokerState, FakeBroker};
 
 impl FakeBroker {
     /// Connects a client with this number of messages that it has not acknowledged, or without statistics.
@@ -11,7 +11,7 @@ impl FakeBroker {
     }
 }
 
-impl State {
+impl BrokerState {
     pub(super) fn channels(&self) -> Value {
         let row = |(name, unacked): (&String, &Option<i64>)| match unacked {
             Some(unacked) => json!({

@@ -63,7 +63,7 @@ pub struct Ignored {
 
 /// Keys, and what there is to say about the entries that they come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keys {
+pub struct ApiKeys {
     keys: Vec<Key>,
     /// Entries and lines that are not used.
     pub ignored: Vec<Ignored>,
@@ -71,7 +71,7 @@ pub struct Keys {
     pub without_scopes: Vec<Arc<str>>,
 }
 
-impl Keys {
+impl ApiKeys {
     /// Reads the entries of a Secret.
     #[must_use]
     pub fn parse(entries: &Entries) -> Self {
@@ -214,7 +214,7 @@ mod tests {
             .collect()
     }
 
-    fn client_of(keys: &Keys, presented: &str) -> Option<String> {
+    fn client_of(keys: &ApiKeys, presented: &str) -> Option<String> {
         keys.find(presented.as_bytes())
             .map(|client| client.name.to_string())
     }
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_client_is_found_by_each_of_its_keys_and_by_nothing_else() {
         let lines = format!("\r\n {KEY} \r\n\n{OTHER}");
-        let keys = Keys::parse(&entries(&[("shop", lines.as_str()), ("mail", OF_ABC)]));
+        let keys = ApiKeys::parse(&entries(&[("shop", lines.as_str()), ("mail", OF_ABC)]));
         assert!(keys.ignored.is_empty(), "{keys:?}");
         assert_eq!(keys.count(), 3);
         for (presented, client) in [
@@ -240,7 +240,7 @@ mod tests {
                 "{presented}"
             );
         }
-        assert_eq!(Keys::default().find(KEY.as_bytes()), None);
+        assert_eq!(ApiKeys::default().find(KEY.as_bytes()), None);
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
             ("typo", "33333333333333333333333333333333"),
             ("typo.scopes", "doc metrics"),
         ];
-        let keys = Keys::parse(&entries(&secret));
+        let keys = ApiKeys::parse(&entries(&secret));
         let scopes_of = |key: &str| keys.find(key.as_bytes()).unwrap().scopes;
         assert_eq!(scopes_of(secret[0].1), Scopes::all());
         assert!(scopes_of(secret[1].1).is_empty());
@@ -299,7 +299,7 @@ mod tests {
             ),
             (entries(&[("b", OTHER), ("c", OTHER)]), "c", KNOWN),
         ] {
-            let keys = Keys::parse(&secret);
+            let keys = ApiKeys::parse(&secret);
             let ignored = Ignored {
                 entry: entry.to_owned(),
                 rule,
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn the_number_of_keys_is_bounded() {
         let lines: String = (0..600).map(|number| format!("{number:032}\n")).collect();
-        let keys = Keys::parse(&entries(&[("many", lines.as_str())]));
+        let keys = ApiKeys::parse(&entries(&[("many", lines.as_str())]));
         assert_eq!(keys.count(), MAX_KEYS);
         assert_eq!(keys.ignored.len(), 600 - MAX_KEYS);
         assert!(client_of(&keys, &format!("{:032}", MAX_KEYS - 1)).is_some());
@@ -347,7 +347,7 @@ mod tests {
                 .collect();
             secret.insert("Client".to_owned(), key.clone().into_bytes());
             secret.insert("Twice".to_owned(), key.clone().into_bytes());
-            let keys = Keys::parse(&secret);
+            let keys = ApiKeys::parse(&secret);
             let of_key = keys.find(key.as_bytes());
             prop_assert_eq!(of_key.map(|client| &*client.name), Some("Client"));
             let shown = format!("{keys:?}");

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::{sync::watch, time::sleep};
 
-use super::keys::{Entries, Keys};
+use super::keys::{ApiKeys, Entries};
 use crate::metrics::AuthMetrics;
 
 /// The time between two looks at the folders.
@@ -25,7 +25,7 @@ pub struct Watcher {
     folders: Vec<PathBuf>,
     /// The target of each folder's link when it was read.
     versions: Vec<Option<PathBuf>>,
-    keys: watch::Sender<Arc<Keys>>,
+    keys: watch::Sender<Arc<ApiKeys>>,
     /// The error of the last read.
     error: Option<String>,
     metrics: AuthMetrics,
@@ -36,7 +36,7 @@ impl Watcher {
     pub fn start(
         folders: Vec<PathBuf>,
         metrics: AuthMetrics,
-    ) -> (Self, watch::Receiver<Arc<Keys>>) {
+    ) -> (Self, watch::Receiver<Arc<ApiKeys>>) {
         let mut watcher = Self {
             folders,
             versions: Vec::new(),
@@ -86,7 +86,7 @@ impl Watcher {
         }
         self.error = None;
         self.versions = versions;
-        let keys = Keys::parse(&entries);
+        let keys = ApiKeys::parse(&entries);
         self.keys.send_if_modified(|known| {
             let changed = **known != keys;
             if changed {
@@ -169,7 +169,7 @@ mod tests {
         fs::rename(link, folder.join(DATA)).unwrap();
     }
 
-    fn is_known(keys: &watch::Receiver<Arc<Keys>>, key: &str) -> bool {
+    fn is_known(keys: &watch::Receiver<Arc<ApiKeys>>, key: &str) -> bool {
         keys.borrow().find(key.as_bytes()).is_some()
     }
 

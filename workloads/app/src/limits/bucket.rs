@@ -48,7 +48,7 @@ impl Terms {
 
 /// The verdict on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum BucketVerdict {
     /// It passes; the bucket is full again after this time.
     Passes(u64),
     /// It is refused; the next token comes after this time.
@@ -103,24 +103,24 @@ impl Bucket {
     }
 
     /// Takes a token. A refused request costs none.
-    pub(super) fn take(&mut self, terms: &Terms, now: u64) -> Verdict {
+    pub(super) fn take(&mut self, terms: &Terms, now: u64) -> BucketVerdict {
         let full_at = self.full_at.max(now).saturating_add(terms.interval);
         let wait = full_at.saturating_sub(now).saturating_sub(terms.capacity);
         if wait > 0 {
-            return Verdict::Refused(wait);
+            return BucketVerdict::Refused(wait);
         }
         if let Some(credit) = terms.credit
             && !self.spend(credit, now)
         {
             let wait = self.wait(terms, now);
             if wait > 0 {
-                return Verdict::Refused(wait);
+                return BucketVerdict::Refused(wait);
             }
             self.full_at = full_at;
-            return Verdict::Asks(self.demand(terms, now));
+            return BucketVerdict::Asks(self.demand(terms, now));
         }
         self.full_at = full_at;
-        Verdict::Passes(self.refill(terms, now))
+        BucketVerdict::Passes(self.refill(terms, now))
     }
 
     /// Spends a token without the shared bucket. Returns false if there is none.
@@ -220,17 +220,17 @@ mod tests {
 
     fn take(bucket: &mut Bucket, terms: &Terms, now: u64) -> Result<u64, u64> {
         match bucket.take(terms, now) {
-            Verdict::Passes(refill) => Ok(refill),
-            Verdict::Refused(wait) => Err(wait),
-            Verdict::Asks(_) => panic!("asks"),
+            BucketVerdict::Passes(refill) => Ok(refill),
+            BucketVerdict::Refused(wait) => Err(wait),
+            BucketVerdict::Asks(_) => panic!("asks"),
         }
     }
 
     /// A shared bucket that does what `shared.lua` does.
     #[derive(Default)]
-    struct Shared(u64);
+    struct SharedBucket(u64);
 
-    impl Shared {
+    impl SharedBucket {
         fn answer(&mut self, terms: &Terms, demand: Demand, now: u64) -> Grant {
             let empty_at = now + terms.capacity;
             let room = |full_at: u64| (empty_at - full_at) / terms.interval;
@@ -256,7 +256,7 @@ mod tests {
     struct Replicas {
         terms: Terms,
         own: Vec<Bucket>,
-        shared: Shared,
+        shared: SharedBucket,
         /// Answers on their way, each with its replica.
         answers: VecDeque<(usize, Demand, Grant)>,
         now: u64,
@@ -272,7 +272,7 @@ mod tests {
                 own: std::iter::repeat_with(Bucket::default)
                     .take(number)
                     .collect(),
-                shared: Shared::default(),
+                shared: SharedBucket::default(),
                 answers: VecDeque::new(),
                 // So that no age reaches beyond the start.
                 now: 3600 * SECOND,
@@ -284,9 +284,9 @@ mod tests {
         /// Sends a request to a replica. Returns the time to wait if the replica refuses it.
         fn request(&mut self, replica: usize) -> Option<u64> {
             match self.own[replica].take(&self.terms, self.now) {
-                Verdict::Passes(_) => self.passed.push(self.now),
-                Verdict::Refused(wait) => return Some(wait),
-                Verdict::Asks(demand) => {
+                BucketVerdict::Passes(_) => self.passed.push(self.now),
+                BucketVerdict::Refused(wait) => return Some(wait),
+                BucketVerdict::Asks(demand) => {
                     self.asked += 1;
                     let grant = self.shared.answer(&self.terms, demand, self.now);
                     if grant.passes {
@@ -409,9 +409,9 @@ mod tests {
         let mut passed = 0;
         loop {
             match bucket.take(&terms, 0) {
-                Verdict::Passes(_) => passed += 1,
-                Verdict::Refused(_) => break,
-                Verdict::Asks(_) => {
+                BucketVerdict::Passes(_) => passed += 1,
+                BucketVerdict::Refused(_) => break,
+                BucketVerdict::Asks(_) => {
                     passed += u32::from(bucket.settle(&terms, None, 0).is_ok());
                     bucket.end_report();
                 }
@@ -425,7 +425,7 @@ mod tests {
         let terms = Terms::of(rate(1, 8), true);
         let mut bucket = Bucket::default();
         let mut asks = || match bucket.take(&terms, 0) {
-            Verdict::Asks(demand) => Some(demand),
+            BucketVerdict::Asks(demand) => Some(demand),
             _ => None,
         };
         assert_eq!(asks(), None);
@@ -433,7 +433,7 @@ mod tests {
         assert_eq!(report.debt, 1);
         assert_eq!(asks().unwrap().debt, 0);
         bucket.end_report();
-        let Verdict::Asks(again) = bucket.take(&terms, 0) else {
+        let BucketVerdict::Asks(again) = bucket.take(&terms, 0) else {
             panic!("does not ask");
         };
         assert_eq!(again, report);

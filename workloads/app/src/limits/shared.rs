@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use redis::Script;
 
 use super::{
-    Client, Rate,
+    LimitedClient, Rate,
     bucket::{Demand, Grant, Terms},
     nanoseconds,
 };
@@ -40,7 +40,7 @@ impl SharedBuckets {
     }
 
     /// Asks the bucket of a client, in one round trip; `None` if the cache is unavailable.
-    pub(super) async fn ask(&self, client: Client, demand: Demand) -> Option<Grant> {
+    pub(super) async fn ask(&self, client: LimitedClient, demand: Demand) -> Option<Grant> {
         // The braces keep a client's buckets on one node of a cluster.
         let key = format!("limit:{}:{{{client}}}", self.name);
         let age = microseconds(Duration::from_nanos(demand.age));

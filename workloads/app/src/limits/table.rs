@@ -9,8 +9,8 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    Client, Rate,
-    bucket::{Bucket, Grant, Terms, Verdict},
+    LimitedClient, Rate,
+    bucket::{Bucket, BucketVerdict, Grant, Terms},
     nanoseconds,
 };
 
@@ -20,7 +20,7 @@ const SHARDS: usize = 64;
 /// closest to full are removed first.
 const CLIENTS_PER_SHARD: usize = 896;
 
-type Shard = HashMap<Client, Bucket>;
+type Shard = HashMap<LimitedClient, Bucket>;
 
 /// The buckets of one limit.
 pub(super) struct Table {
@@ -47,7 +47,7 @@ impl Table {
     }
 
     /// Takes a token of a client.
-    pub(super) fn take(&self, client: Client) -> Verdict {
+    pub(super) fn take(&self, client: LimitedClient) -> BucketVerdict {
         self.take_at(client, self.now())
     }
 
@@ -58,7 +58,7 @@ impl Table {
     /// Returns the time until the next token if the request is refused.
     pub(super) fn settle(
         &self,
-        client: Client,
+        client: LimitedClient,
         grant: Option<Grant>,
     ) -> Result<Duration, Duration> {
         let now = self.now();
@@ -73,7 +73,7 @@ impl Table {
     }
 
     /// Ends a report, answered or not.
-    pub(super) fn end_report(&self, client: Client) {
+    pub(super) fn end_report(&self, client: LimitedClient) {
         if let Some(bucket) = self.shard(client).lock().get_mut(&client) {
             bucket.end_report();
         }
@@ -83,11 +83,11 @@ impl Table {
         nanoseconds(self.start.elapsed())
     }
 
-    fn shard(&self, client: Client) -> &Mutex<Shard> {
+    fn shard(&self, client: LimitedClient) -> &Mutex<Shard> {
         &self.shards[self.hasher.hash_one(client) as usize % SHARDS]
     }
 
-    fn take_at(&self, client: impl Into<Client>, now: u64) -> Verdict {
+    fn take_at(&self, client: impl Into<LimitedClient>, now: u64) -> BucketVerdict {
         let client = client.into();
         let mut shard = self.shard(client).lock();
         if shard.len() >= CLIENTS_PER_SHARD && !shard.contains_key(&client) {
@@ -134,8 +134,8 @@ mod tests {
         Table::new(rate, false).unwrap()
     }
 
-    fn passes(table: &Table, client: impl Into<Client>, now: u64) -> bool {
-        matches!(table.take_at(client, now), Verdict::Passes(_))
+    fn passes(table: &Table, client: impl Into<LimitedClient>, now: u64) -> bool {
+        matches!(table.take_at(client, now), BucketVerdict::Passes(_))
     }
 
     #[test]
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn a_client_with_a_key_is_counted_by_it_under_one_name_in_every_replica() {
         let table = table(1, 1, 1);
-        let key = Client::Key(0xcb00_7101);
-        assert_eq!(Client::from(A), Client::V4(0xcb00_7101));
+        let key = LimitedClient::Key(0xcb00_7101);
+        assert_eq!(LimitedClient::from(A), LimitedClient::V4(0xcb00_7101));
         assert!(passes(&table, A, 0));
         assert!(passes(&table, key, 0));
         assert!(!passes(&table, key, 0));
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn two_tables_fit_into_the_memory_that_is_set_aside_for_rate_limits() {
         // A hash table of 1,024 places, each with one byte of its own.
-        let table = SHARDS * 1024 * (size_of::<(Client, Bucket)>() + 1);
+        let table = SHARDS * 1024 * (size_of::<(LimitedClient, Bucket)>() + 1);
         assert!(2 * table <= 7 * 1024 * 1024, "{table}");
         let used = table_after_a_flood();
         let largest = used.shards.iter().map(|shard| shard.lock().capacity());
@@ -204,7 +204,7 @@ mod tests {
     fn table_after_a_flood() -> Table {
         let table = table(1, 1, 1);
         for number in 0..500_000_u32 {
-            let _ = table.take_at(Client::V4(number), u64::from(number));
+            let _ = table.take_at(LimitedClient::V4(number), u64::from(number));
         }
         table
     }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 
-use super::facts::Facts;
+use super::facts::RequestFacts;
 use crate::{
     error::Error,
     limits::{Limit, Question},
-    state::Shared,
+    state::SharedState,
 };
 
 /// The rate limit that applies to a request, if any, and the state of its buckets.
@@ -22,7 +22,7 @@ pub(super) struct Allowance<'a> {
 
 impl<'a> Allowance<'a> {
     /// Returns the rate limit of a request, before a token is taken.
-    pub(super) fn of(state: &'a Shared, facts: &Facts<'_>) -> Self {
+    pub(super) fn of(state: &'a SharedState, facts: &RequestFacts<'_>) -> Self {
         let creates = *facts.method == Method::POST && facts.route.row().creates;
         let limits = match facts.identity {
             None => &state.limits,
@@ -40,7 +40,7 @@ impl<'a> Allowance<'a> {
     }
 
     /// Takes a token of this replica's bucket.
-    pub(super) fn take(&mut self, facts: &Facts<'_>) -> Result<(), Error> {
+    pub(super) fn take(&mut self, facts: &RequestFacts<'_>) -> Result<(), Error> {
         let Some(limit) = self.limit else {
             return Ok(());
         };
@@ -53,7 +53,7 @@ impl<'a> Allowance<'a> {
     }
 
     /// Asks the bucket that all replicas share, if it decides.
-    pub(super) async fn take_shared(&mut self, facts: &Facts<'_>) -> Result<(), Error> {
+    pub(super) async fn take_shared(&mut self, facts: &RequestFacts<'_>) -> Result<(), Error> {
         match (self.limit, self.question.take()) {
             (Some(limit), Some(question)) => {
                 // In a box, because few requests ask.
@@ -68,7 +68,7 @@ impl<'a> Allowance<'a> {
         &mut self,
         limit: &Limit,
         taken: Result<Duration, Duration>,
-        facts: &Facts<'_>,
+        facts: &RequestFacts<'_>,
     ) -> Result<(), Error> {
         let (refill, result) = match taken {
             Ok(refill) => (refill, Ok(())),

@@ -16,7 +16,7 @@ use crate::{
     client,
     config::ServeArgs,
     error::Error,
-    limits::Client,
+    limits::LimitedClient,
     route::Route,
 };
 
@@ -33,7 +33,7 @@ pub(crate) struct Head<'a> {
 }
 
 /// The facts about a request.
-pub(super) struct Facts<'a> {
+pub(super) struct RequestFacts<'a> {
     pub(super) trace: TraceContext,
     /// The caller, if its trace is not continued.
     pub(super) caller: Option<Caller>,
@@ -49,7 +49,7 @@ pub(super) struct Facts<'a> {
     pub(super) origin: Option<HeaderValue>,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> RequestFacts<'a> {
     pub(super) fn of(head: &Head<'a>, headers: &HeaderMap, config: &ServeArgs) -> Self {
         let (trace, caller) = if config.trust_incoming_trace {
             (TraceContext::from_headers(headers), None)
@@ -98,10 +98,10 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns the bucket of the rate limits: the client's own, or that of its address.
-    pub(super) fn bucket(&self) -> Client {
+    pub(super) fn bucket(&self) -> LimitedClient {
         match &self.identity {
             None => self.client.into(),
-            Some(client) => Client::Key(client.number),
+            Some(client) => LimitedClient::Key(client.number),
         }
     }
 
@@ -127,8 +127,8 @@ pub(super) mod tests {
     use super::*;
 
     /// Returns the facts about a request of this machine that matched no route.
-    pub(in crate::observe) fn facts<'a>(method: &'a Method, uri: &'a Uri) -> Facts<'a> {
-        Facts {
+    pub(in crate::observe) fn facts<'a>(method: &'a Method, uri: &'a Uri) -> RequestFacts<'a> {
+        RequestFacts {
             trace: TraceContext::root(),
             caller: None,
             route: Route::from_template(None),

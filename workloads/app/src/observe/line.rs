@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::facts::Facts;
+use super::facts::RequestFacts;
 use crate::metrics::method_label;
 
 /// The target of the lines, which stays the same wherever the code stands: settings of `RUST_LOG` name it.
@@ -13,7 +13,7 @@ const TARGET: &str = "shortener_app::observe::facts";
 /// Writes the log line of a request that was answered. Its body is exactly `request`. `failure` is the problem type, and the
 /// reason of a server error.
 pub(super) fn log(
-    facts: &Facts<'_>,
+    facts: &RequestFacts<'_>,
     status: StatusCode,
     duration: Duration,
     failure: Option<(&'static str, Option<&str>)>,

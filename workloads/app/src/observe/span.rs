@@ -5,14 +5,14 @@
 use http::StatusCode;
 use shortener_common::telemetry::span::{OTHER, Span, SpanKind, Tracer};
 
-use super::facts::Facts;
+use super::facts::RequestFacts;
 use crate::{metrics::method_label, route::Route};
 
 /// The maximum length of an unknown method in the span, in characters.
 const MAX_METHOD: usize = 32;
 
 /// Starts the span with the same identifiers as the log line, the exemplar and the problem body.
-pub(super) fn begin(tracer: &Tracer, facts: &Facts<'_>) -> Span {
+pub(super) fn begin(tracer: &Tracer, facts: &RequestFacts<'_>) -> Span {
     let method = method_label(facts.method);
     if !tracer.is_on() {
         return tracer.start(facts.trace, SpanKind::Server, method);

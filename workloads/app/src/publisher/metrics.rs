@@ -21,13 +21,13 @@ const BUCKETS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
 ];
 
-type Labels = Vec<(&'static str, &'static str)>;
+type PublishLabels = Vec<(&'static str, &'static str)>;
 
 /// The metrics of the publisher; clones share the same series.
 #[derive(Clone, Debug)]
 pub struct PublisherMetrics {
-    sent: Family<Labels, Counter>,
-    duration: Durations<Labels>,
+    sent: Family<PublishLabels, Counter>,
+    duration: Durations<PublishLabels>,
     /// 1 while jobs can be published.
     pub up: Gauge,
 }
@@ -70,7 +70,7 @@ impl PublisherMetrics {
     }
 }
 
-fn labels(error: Option<&'static str>) -> Labels {
+fn labels(error: Option<&'static str>) -> PublishLabels {
     let mut labels = vec![
         ("messaging_system", "rabbitmq"),
         ("messaging_operation_name", "publish"),

@@ -22,7 +22,7 @@ use crate::{
     error::Error,
     publisher::NewJob,
     scope::Scope,
-    state::{AppState, Queue, Shared},
+    state::{AppState, Queue, SharedState},
     store::jobs::{Claim, JobStatus},
 };
 
@@ -111,7 +111,7 @@ fn origin_of(client: Option<&Client>) -> Origin {
 }
 
 /// Returns the error of a task that needs a key.
-fn needs_key(state: &Shared, client: Option<&Client>) -> Error {
+fn needs_key(state: &SharedState, client: Option<&Client>) -> Error {
     let refusal = state.guard.refusal(Scope::Jobs, client);
     refusal.unwrap_or(Error::TaskNotPublic)
 }

@@ -26,7 +26,7 @@ use tokio::{
 
 use self::{
     connection::{Connection, in_time},
-    keys::Keys,
+    keys::CacheKeys,
     lookup::{Codes, LIMITS},
     promises::{Entry, fill, purge},
     source::Source,
@@ -84,7 +84,7 @@ impl Cache {
     /// Looks up a code, and counts the hit or miss.
     pub async fn look_up(&self, code: Code<'_>) -> Option<Resolved> {
         let answer = async {
-            let answer = self.lookups.look_up(Keys::of(code)).await;
+            let answer = self.lookups.look_up(CacheKeys::of(code)).await;
             answer.unwrap_or_else(|none| Err(io::Error::other(none).into()))
         };
         let answer = in_time(self.connection.limit, answer);
@@ -121,7 +121,7 @@ impl Cache {
             if asked.elapsed() > CACHE_FRESH {
                 return;
             }
-            let keys = Keys::of(code.borrow());
+            let keys = CacheKeys::of(code.borrow());
             let write = |channel| fill(channel, &keys, &entry);
             cache.connection.run("EVALSHA", write).await;
         };
@@ -143,7 +143,7 @@ impl Cache {
     /// replica finds an earlier state of the link in the cache.
     pub async fn purge(&self, code: Code<'_>, takedown: Option<&Takedown>) -> bool {
         self.connection.missed.forget(code.as_str());
-        let keys = Keys::of(code);
+        let keys = CacheKeys::of(code);
         for _ in 0..TRIES {
             let write = |channel| purge(channel, &keys, takedown, self.ttl);
             if self.connection.run("EVALSHA", write).await.is_some() {

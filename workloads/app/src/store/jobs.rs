@@ -82,7 +82,7 @@ impl Jobs {
     /// # Errors
     /// Fails if the database is down.
     pub async fn find(&self, id: Uuid) -> Result<Option<JobStatus>, StoreError> {
-        type Row = (
+        type JobRow = (
             String,
             Option<String>,
             String,
@@ -91,7 +91,7 @@ impl Jobs {
             Option<Time>,
             Option<String>,
         );
-        let row: Option<Row> = self
+        let row: Option<JobRow> = self
             .0
             .look_up("SELECT jobs", |pool| async move {
                 sqlx::query_as(FIND).bind(id).fetch_optional(&pool).await

@@ -9,7 +9,7 @@ use jiff_sqlx::Timestamp as Time;
 use shortener_common::database::{Database, StoreError};
 
 pub(super) use self::record::takedown;
-use self::record::{Row, columns};
+use self::record::{LinkRow, columns};
 pub use self::{
     change::{Change, Changed},
     listing::{Listed, Listing, Page, Position},
@@ -60,7 +60,7 @@ impl Management {
     pub async fn find(&self, code: Code<'_>) -> Result<Option<LinkRecord>, StoreError> {
         self.0
             .look_up("SELECT links", |pool| async move {
-                let row: Option<Row> = sqlx::query_as(FIND)
+                let row: Option<LinkRow> = sqlx::query_as(FIND)
                     .bind(code.as_str())
                     .fetch_optional(&pool)
                     .await?;

@@ -8,7 +8,7 @@ use shortener_app::{
     store::{Resolved, Takedown, cached::CachedLinks, migrate::migrate, postgres::Links},
 };
 use shortener_common::{
-    database::{Database, LaneMetrics, StoreError},
+    database::{AdmissionMetrics, Database, StoreError},
     exposition::Format,
 };
 use shortener_testing::{database::TestDatabase, metrics, otlp::Sink, proxy::Path};
@@ -73,9 +73,9 @@ struct Bounded {
 impl Bounded {
     async fn new(options: &PgConnectOptions, connections: u32) -> Self {
         let mut metrics = Registry::default();
-        let lanes = LaneMetrics::register(&mut metrics);
+        let admission = AdmissionMetrics::register(&mut metrics);
         let up = Gauge::default();
-        let database = Database::connect("test", options.clone(), connections, up, &lanes);
+        let database = Database::connect("test", options.clone(), connections, up, &admission);
         database.wait_until_up(PATIENT).await;
         let links = Links::new(database, CodeSpace::default());
         Self {
@@ -157,7 +157,7 @@ async fn look_ups_that_wait_are_a_few_statements_and_each_has_its_answer() {
     }
     assert_eq!(statements.so_far().await, FOR_LOOK_UPS as i64 + 6);
     assert_eq!(bounded.metric("database_waiting "), 0);
-    let refused = "database_refused_total{lane=\"look_up\"} ";
+    let refused = "database_refused_total{pool=\"look_up\"} ";
     assert_eq!(bounded.metric(refused), 0);
 }
 

@@ -110,6 +110,18 @@ async fn a_database_that_refuses_connections_is_reported_at_once_and_found_again
 }
 
 #[tokio::test]
+async fn a_database_to_which_a_login_takes_two_seconds_is_found_again() {
+    let database = TestDatabase::new().await;
+    let (proxy, options) = proxy_before(&database).await;
+    let app = App::start(&options).await;
+    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
+    proxy.set(Path::Refused);
+    longest_wait(&app, &format!("/{code}")).await;
+    proxy.set(Path::Late(Duration::from_secs(2)));
+    recovered(&app, &format!("/{code}")).await;
+}
+
+#[tokio::test]
 async fn a_database_that_vanished_is_reported_soon_and_found_again() {
     let database = TestDatabase::new().await;
     let waits = survives(&database, Path::Gone).await;

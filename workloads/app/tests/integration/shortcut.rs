@@ -23,7 +23,7 @@ use shortener_app::{
 use shortener_common::{
     exposition::Format,
     logging::JsonLines,
-    server::{self, Handler, Settings, listen},
+    server::{self, Handler, ServerSettings, listen},
     telemetry::span::Tracer,
 };
 use shortener_testing::{broker::Broker, database::TestDatabase};
@@ -109,7 +109,7 @@ struct Seen {
 fn serve(servers: &mut JoinSet<bool>, handler: impl Handler) -> SocketAddr {
     let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let settings = Settings::internal(SOON, SOON);
+    let settings = ServerSettings::internal(SOON, SOON);
     servers.spawn(server::serve(listener, handler, settings, pending()));
     address
 }

@@ -16,7 +16,7 @@ use shortener_app::{
     store::migrate::migrate,
 };
 use shortener_common::{
-    database::{Database, LaneMetrics},
+    database::{AdmissionMetrics, Database},
     telemetry::Service,
 };
 use shortener_testing::proxy::Proxy;
@@ -120,8 +120,8 @@ impl App {
 
 /// Returns access to a database without an app, once it is up.
 pub async fn access(database: &PgConnectOptions) -> Database {
-    let (up, lanes) = (Gauge::default(), LaneMetrics::default());
-    let access = Database::connect("test", database.clone(), 10, up, &lanes);
+    let (up, admission) = (Gauge::default(), AdmissionMetrics::default());
+    let access = Database::connect("test", database.clone(), 10, up, &admission);
     access.wait_until_up(Duration::from_secs(30)).await;
     access
 }

@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Lane, Lanes, Pools, ProbeRequests, State, no_answer, unusable};
+use super::{Admission, DatabaseState, PoolAdmission, Pools, ProbeRequests, no_answer, unusable};
 use crate::{
     backends::{Health, Unusable},
     time_limits::{DATABASE_CHECK, DATABASE_CHECK_GRACE, DATABASE_OPERATION},
@@ -28,7 +28,7 @@ use crate::{
 /// The time in which a server accepts a connection; its kernel does so even if the server is overloaded. Otherwise the
 /// machine or the pod is gone.
 const ACCEPT: Duration = Duration::from_millis(500);
-/// The timeout of a probe of a server that accepts connections. Silence alone does not prove an outage: on an overloaded
+/// The timeout of a probe of a server that accepts connections, and of a login to it. Silence alone does not prove an outage: on an overloaded
 /// node a server may need more than a second for an answer, and treating a live database as down fails every request.
 /// Only the first requests of a frozen database wait this long.
 const FROZEN: Duration = Duration::from_secs(3);
@@ -36,16 +36,14 @@ const FROZEN: Duration = Duration::from_secs(3);
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between connection attempts during an outage.
 const RETRY: Duration = Duration::from_millis(200);
-/// The timeout of a connection attempt during an outage.
-const CONNECT: Duration = Duration::from_secs(1);
 /// The minimum time between two searches for the new primary after a failover.
 const RECONNECT: Duration = Duration::from_millis(500);
 
-/// Keeps [`State`] up to date.
+/// Keeps [`DatabaseState`] up to date.
 pub(super) struct Watcher {
     pub(super) options: PgConnectOptions,
-    pub(super) lanes: Arc<Lanes>,
-    pub(super) publish: watch::Sender<State>,
+    pub(super) admission: Arc<Admission>,
+    pub(super) publish: watch::Sender<DatabaseState>,
     pub(super) probes: Arc<ProbeRequests>,
     pub(super) up: Gauge<u32, AtomicU32>,
     pub(super) health: Health,
@@ -79,9 +77,11 @@ impl Watcher {
     }
 
     async fn connect(&self) -> Result<PgConnection, Unusable> {
-        match timeout(CONNECT, self.options.connect()).await {
-            Ok(connected) => connected.map_err(|error| unusable(&error)),
-            Err(_) => Err(no_answer(CONNECT)),
+        let begun = Instant::now();
+        let attempt = async { Some(self.options.connect().await) };
+        match self.in_time(attempt).await {
+            Some(connected) => connected.map_err(|error| unusable(&error)),
+            None => Err(no_answer(begun.elapsed())),
         }
     }
 
@@ -168,9 +168,9 @@ impl Watcher {
 
     fn open_pool(&mut self) {
         self.opened += 1;
-        let pool = |lane: &Lane| {
+        let pool = |admission: &PoolAdmission| {
             PgPoolOptions::new()
-                .max_connections(lane.connections)
+                .max_connections(admission.connections)
                 .acquire_timeout(DATABASE_OPERATION)
                 // The watcher detects a dead server; a check before every query would double its latency.
                 .test_before_acquire(false)
@@ -180,8 +180,8 @@ impl Watcher {
         self.health.up();
         tracing::info!(event = "database_up", "database_up");
         retire(self.publish.send_replace(Some(Pools {
-            look_ups: pool(&self.lanes.look_ups),
-            changes: pool(&self.lanes.changes),
+            look_ups: pool(&self.admission.look_ups),
+            changes: pool(&self.admission.changes),
             number: self.opened,
         })));
     }
@@ -195,7 +195,7 @@ impl Watcher {
 }
 
 /// Closes old pools in the background. Connections to a dead server are dropped after a timeout.
-fn retire(state: State) {
+fn retire(state: DatabaseState) {
     let Some(pools) = state else { return };
     for pool in [pools.look_ups, pools.changes] {
         tokio::spawn(async move {

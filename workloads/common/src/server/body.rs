@@ -7,12 +7,12 @@ use std::{
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 
-use super::phase::Shared;
+use super::phase::SharedPhase;
 
 /// The body of a request.
 pub(super) struct RequestBody {
     pub(super) inner: Incoming,
-    pub(super) phase: Shared,
+    pub(super) phase: SharedPhase,
 }
 
 impl Body for RequestBody {

@@ -9,7 +9,7 @@ use axum::{Router, body::Body, response::Response};
 use hyper::body::Incoming;
 use tower::Service;
 
-use super::{body::RequestBody, phase::Shared};
+use super::{body::RequestBody, phase::SharedPhase};
 
 /// A request as it arrives.
 pub type Request = http::Request<Incoming>;
@@ -18,15 +18,15 @@ pub type Request = http::Request<Incoming>;
 #[derive(Clone)]
 pub struct Client {
     peer: SocketAddr,
-    phase: Shared,
+    phase: SharedPhase,
 }
 
 impl Client {
-    pub(super) fn new(peer: SocketAddr, phase: Shared) -> Self {
+    pub(super) fn new(peer: SocketAddr, phase: SharedPhase) -> Self {
         Self { peer, phase }
     }
 
-    pub(super) fn phase(&self) -> &Shared {
+    pub(super) fn phase(&self) -> &SharedPhase {
         &self.phase
     }
 

@@ -23,18 +23,18 @@ pub(super) enum Phase {
 
 /// The phase that a stream and its service share; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Shared(Arc<State>);
+pub(super) struct SharedPhase(Arc<PhaseState>);
 
-struct State {
+struct PhaseState {
     phase: AtomicU8,
     /// True from the head of a request with a large body until that is read to its end.
     unread: AtomicBool,
 }
 
-impl Shared {
+impl SharedPhase {
     /// Returns the phase of a new connection.
     pub(super) fn new() -> Self {
-        Self(Arc::new(State {
+        Self(Arc::new(PhaseState {
             phase: AtomicU8::new(Phase::Head as u8),
             unread: AtomicBool::new(false),
         }))

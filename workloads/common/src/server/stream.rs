@@ -1,6 +1,6 @@
 //! A TCP stream with timeouts for clients that send or read too slowly.
 //!
-//! The stream handles bytes and the service handles requests; [`Shared`] is the state that they share.
+//! The stream handles bytes and the service handles requests; [`SharedPhase`] is the state that they share.
 
 use std::{
     io::{self, IoSlice},
@@ -16,9 +16,9 @@ use tokio::{
 };
 
 use super::{
-    Settings,
+    ServerSettings,
     alarm::Alarm,
-    phase::{Phase, Shared},
+    phase::{Phase, SharedPhase},
 };
 
 /// The time and the number of bytes for which a closing connection keeps reading. Closing a socket with unread
@@ -33,7 +33,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// A TCP stream with a time limit for reads and one for writes.
 pub(super) struct TimedStream {
     inner: TcpStream,
-    phase: Shared,
+    phase: SharedPhase,
     read_deadline: Instant,
     header_timeout: Duration,
     /// The time by which the client must have read something; unset while it reads.
@@ -48,7 +48,7 @@ pub(super) struct TimedStream {
 }
 
 impl TimedStream {
-    pub(super) fn new(inner: TcpStream, phase: Shared, settings: &Settings) -> Self {
+    pub(super) fn new(inner: TcpStream, phase: SharedPhase, settings: &ServerSettings) -> Self {
         Self {
             inner,
             phase,

@@ -76,14 +76,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Settings {
+    struct ConnectionSettings {
         #[command(flatten)]
         vector: VectorArgs,
     }
 
     fn url(arguments: &[&str]) -> Option<String> {
         let program = ["program"];
-        Settings::parse_from(program.iter().chain(arguments))
+        ConnectionSettings::parse_from(program.iter().chain(arguments))
             .vector
             .url()
     }

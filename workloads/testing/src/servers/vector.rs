@@ -33,7 +33,7 @@ pub(super) fn start_with_tls(folder: &Folder, certificate: &str) -> Result<[Stri
 
 /// Starts a server with additional settings and returns its ports for gRPC and HTTP.
 fn launch(folder: &Folder, settings: &[String]) -> Result<[u16; 2]> {
-    let program = script("e2e/images/qdrant.sh", &["path"])?;
+    let program = script("e2e/closed/qdrant.sh", &["path"])?;
     ensure!(
         Path::new(&program).exists(),
         "the stand-in for Qdrant is not compiled: run e2e/checks/stores.sh, which compiles it in some minutes"

@@ -17,7 +17,7 @@ pub struct GatewayFacts {
     pub missing_certificate: Option<String>,
     /// True when the IngressClass of the spec does not exist and no Ingress of the stack has an address.
     pub missing_class: bool,
-    /// The key for the passage through the gateway, if the spec refers to one, or the failure to read it.
+    /// The key for the end-to-end probe through the gateway, if the spec refers to one, or the failure to read it.
     pub probe_key: Option<Result<Referenced, StepFailure>>,
     /// The Gateways that the spec names, in its order.
     pub parents: Vec<LiveGateway>,

@@ -29,13 +29,13 @@ pub struct HostClaim {
     owner: String,
     /// The stack, as `namespace/name`.
     stack: String,
-    place: Place,
+    place: Exposure,
 }
 
 impl HostClaim {
     /// Returns the claim in the spec of a stack; `None` if the stack has an entry of its own.
     pub fn of(stack: &ShortenerStack) -> Option<Self> {
-        let place = Place::of(stack)?;
+        let place = Exposure::of(stack)?;
         Some(Self {
             owner: stack.uid()?,
             stack: title(stack.namespace(), &stack.name_any()),
@@ -46,7 +46,7 @@ impl HostClaim {
     /// Returns the claim that a live Ingress of a stack records.
     pub fn of_ingress(ingress: &Ingress) -> Option<Self> {
         let spec = ingress.spec.as_ref()?;
-        let place = Place {
+        let place = Exposure {
             entries: vec![Entry::Class(spec.ingress_class_name.clone()?)],
             hosts: spec
                 .rules
@@ -62,7 +62,7 @@ impl HostClaim {
     pub fn of_route(route: &HttpRoute) -> Option<Self> {
         let own = route.namespace()?;
         let parents = route.spec.parent_refs.iter();
-        let place = Place {
+        let place = Exposure {
             entries: parents
                 .map(|parent| Entry::Gateway {
                     namespace: parent.namespace.clone().unwrap_or_else(|| own.clone()),
@@ -76,7 +76,7 @@ impl HostClaim {
         Self::recorded(&route.metadata, place)
     }
 
-    fn recorded(route: &ObjectMeta, place: Place) -> Option<Self> {
+    fn recorded(route: &ObjectMeta, place: Exposure) -> Option<Self> {
         let mut owners = route.owner_references.iter().flatten();
         let kind = ShortenerStack::kind(&());
         let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == kind)?;
@@ -161,7 +161,7 @@ fn title(namespace: Option<String>, name: &str) -> String {
 
 /// The place at which others route requests to a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct Exposure {
     entries: Vec<Entry>,
     /// Empty for every host.
     hosts: Vec<String>,
@@ -181,7 +181,7 @@ enum Entry {
     },
 }
 
-impl Place {
+impl Exposure {
     /// Returns the place of a stack; `None` if it has an entry of its own.
     fn of(stack: &ShortenerStack) -> Option<Self> {
         let gateway = &stack.spec.gateway;

@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 use super::{
-    Misfit,
+    PatchError,
     merge::{DELETE, DIRECTIVE, MERGE, REPLACE, identity, key},
 };
 
@@ -23,9 +23,9 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 });
 
 /// Checks changes of a pod template.
-pub(super) fn check(given: &Map<String, Value>) -> Result<(), Misfit> {
+pub(super) fn check(given: &Map<String, Value>) -> Result<(), PatchError> {
     if given.contains_key(DIRECTIVE) {
-        return Err(Misfit::new(
+        return Err(PatchError::new(
             DIRECTIVE,
             "stands at the top, where it would concern the whole pod: move it into an object below",
         ));
@@ -33,17 +33,17 @@ pub(super) fn check(given: &Map<String, Value>) -> Result<(), Misfit> {
     object("", given, &SCHEMA)
 }
 
-fn value(path: &str, given: &Value, schema: &Value) -> Result<(), Misfit> {
+fn value(path: &str, given: &Value, schema: &Value) -> Result<(), PatchError> {
     match (given, schema["type"].as_str()) {
         (Value::Null, _) => Ok(()),
         (Value::Object(fields), Some("object")) => object(path, fields, schema),
         (Value::Array(items), Some("array")) => list(path, items, &schema["items"]),
         (scalar, type_) if is_of(scalar, type_) => Ok(()),
-        (_, type_) => Err(Misfit::new(path, format!("is not {}", name(type_)))),
+        (_, type_) => Err(PatchError::new(path, format!("is not {}", name(type_)))),
     }
 }
 
-fn object(path: &str, given: &Map<String, Value>, schema: &Value) -> Result<(), Misfit> {
+fn object(path: &str, given: &Map<String, Value>, schema: &Value) -> Result<(), PatchError> {
     for (field, change) in given {
         let place = if path.is_empty() {
             field.clone()
@@ -57,7 +57,7 @@ fn object(path: &str, given: &Map<String, Value>, schema: &Value) -> Result<(), 
             _ if field == DIRECTIVE => directive(&place, change)?,
             Some(schema) => value(&place, change, schema)?,
             None => {
-                return Err(Misfit::new(
+                return Err(PatchError::new(
                     place,
                     "is no field of a pod template: correct its name, or remove it",
                 ));
@@ -67,23 +67,23 @@ fn object(path: &str, given: &Map<String, Value>, schema: &Value) -> Result<(), 
     Ok(())
 }
 
-fn directive(path: &str, given: &Value) -> Result<(), Misfit> {
+fn directive(path: &str, given: &Value) -> Result<(), PatchError> {
     match given.as_str() {
         Some(DELETE | MERGE | REPLACE) => Ok(()),
-        _ => Err(Misfit::new(
+        _ => Err(PatchError::new(
             path,
             format!("is none of {DELETE}, {MERGE} and {REPLACE}: write one of them"),
         )),
     }
 }
 
-fn list(path: &str, items: &[Value], schema: &Value) -> Result<(), Misfit> {
+fn list(path: &str, items: &[Value], schema: &Value) -> Result<(), PatchError> {
     let field = path.rsplit('.').next().unwrap_or(path);
     let mut seen = BTreeSet::new();
     for (place, item) in items.iter().enumerate() {
         let path = format!("{path}[{place}]");
         if item.is_null() {
-            return Err(Misfit::new(path, "is empty: remove it"));
+            return Err(PatchError::new(path, "is empty: remove it"));
         }
         value(&path, item, schema)?;
         let Some(key) = key(field) else { continue };
@@ -92,7 +92,7 @@ fn list(path: &str, items: &[Value], schema: &Value) -> Result<(), Misfit> {
             Some(false) => format!("has the {key} of an earlier item: make one of both"),
             None => format!("has no {key}, by which it is merged: add it"),
         };
-        return Err(Misfit::new(path, problem));
+        return Err(PatchError::new(path, problem));
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ fn ours() -> PodTemplateSpec {
     .unwrap()
 }
 
-fn read(changes: &Value) -> Result<PodPatch, Misfit> {
+fn read(changes: &Value) -> Result<PodPatch, PatchError> {
     PodPatch::read(changes.as_object().unwrap())
 }
 
@@ -181,9 +181,9 @@ fn items_and_lists_can_be_removed() {
 /// Checks that each of these changes is refused, with the path and the beginning of the problem.
 fn all_refused(table: &[(Value, &str, &str)]) {
     for (changes, path, problem) in table {
-        let misfit = read(changes).unwrap_err();
-        assert_eq!(misfit.path, *path, "{changes}");
-        assert!(misfit.problem.starts_with(problem), "{}", misfit.problem);
+        let error = read(changes).unwrap_err();
+        assert_eq!(error.path, *path, "{changes}");
+        assert!(error.problem.starts_with(problem), "{}", error.problem);
     }
 }
 

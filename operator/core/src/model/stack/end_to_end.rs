@@ -1,13 +1,13 @@
-//! The passage through the gateway that the operator tries.
+//! The end-to-end probe through the gateway that the operator tries.
 
 use std::{fmt, time::Duration};
 
 use crate::model::failure::StepFailure;
 
-/// Settings of the passage, with every default resolved.
+/// Settings of the end-to-end probe, with every default resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndToEnd {
-    /// Time between two passages.
+    /// Time between two end-to-end probes.
     pub interval: Duration,
     /// Address to send the requests to, if it is not the stack's own.
     pub probe_url: Option<String>,
@@ -15,7 +15,7 @@ pub struct EndToEnd {
     pub key: Option<Result<ProbeKey, StepFailure>>,
 }
 
-/// The key for the passage. `Debug` redacts it.
+/// The key for the end-to-end probe. `Debug` redacts it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProbeKey {
     /// Name of the Secret.
@@ -36,9 +36,9 @@ impl fmt::Debug for ProbeKey {
     }
 }
 
-/// One passage to try. `Debug` redacts its key.
+/// One end-to-end probe to try. `Debug` redacts its key.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Journey {
+pub struct EndToEndTarget {
     /// Address of the gateway: scheme, host and maybe a port.
     pub address: String,
     /// Host of the requests; empty for that of the address.
@@ -49,14 +49,14 @@ pub struct Journey {
     pub destination: String,
     /// True when a job is sent and its result awaited.
     pub jobs: bool,
-    /// Time between two passages.
+    /// Time between two end-to-end probes.
     pub interval: Duration,
 }
 
-impl fmt::Debug for Journey {
+impl fmt::Debug for EndToEndTarget {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Journey")
+            .debug_struct("EndToEndTarget")
             .field("address", &self.address)
             .field("host", &self.host)
             .field("jobs", &self.jobs)

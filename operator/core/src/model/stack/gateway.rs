@@ -27,7 +27,7 @@ pub struct Gateway {
     pub missing_certificate: Option<String>,
     /// True when the IngressClass does not exist, so that no controller can serve the Ingresses.
     pub missing_class: bool,
-    /// The passage that the operator tries, if the spec asks for one.
+    /// The end-to-end probe that the operator tries, if the spec asks for one.
     pub end_to_end: Option<EndToEnd>,
     pub routing: Routing,
 }

@@ -7,7 +7,7 @@ use crate::api::OtlpProtocol;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Collector {
     /// A collector that the operator runs.
-    Managed(Box<ManagedCollector>),
+    Managed(Box<ResolvedCollector>),
     /// A collector that the operator does not run.
     External {
         /// Address that receives OTLP over gRPC.
@@ -23,7 +23,7 @@ pub enum Collector {
 
 /// A collector that the operator runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ManagedCollector {
+pub struct ResolvedCollector {
     /// Number of pods (0 when stopped, else 1).
     pub replicas: i32,
     pub pod: Pod,
@@ -37,14 +37,14 @@ pub enum Backend {
     /// The stack's own backend.
     Managed(Store),
     /// A backend that the operator does not run.
-    External(ExternalBackend),
+    External(ResolvedBackend),
     /// No backend: the collector drops all data.
     Nowhere,
 }
 
 /// A backend that the operator does not run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ExternalBackend {
+pub struct ResolvedBackend {
     /// OTLP transport of the backend.
     pub protocol: OtlpProtocol,
     /// Address for traces, with its path.
@@ -68,7 +68,7 @@ pub struct Headers {
 
 impl Collector {
     /// Returns the collector if the operator runs it.
-    pub fn managed(&self) -> Option<&ManagedCollector> {
+    pub fn managed(&self) -> Option<&ResolvedCollector> {
         match self {
             Self::Managed(collector) => Some(collector),
             Self::External { .. } | Self::Held { .. } => None,
@@ -76,7 +76,7 @@ impl Collector {
     }
 }
 
-impl ManagedCollector {
+impl ResolvedCollector {
     /// Returns the stack's own backend, if it has one.
     pub fn own_backend(&self) -> Option<&Store> {
         match &self.backend {

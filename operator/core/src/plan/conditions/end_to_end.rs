@@ -3,9 +3,9 @@
 use super::{Verdict, View};
 use crate::{
     model::{
-        measured::{Fault, Passage, Step},
+        measured::{EndToEndResult, Fault, Step},
         metadata::{Component, component_name},
-        stack::{EndToEnd, Journey, ProbeKey, Routing, ValidatedStack},
+        stack::{EndToEnd, EndToEndTarget, ProbeKey, Routing, ValidatedStack},
     },
     plan::build,
 };
@@ -15,8 +15,8 @@ const DESTINATION: &str = "https://end-to-end.invalid/";
 /// Name of the task of the jobs, which workers only record.
 pub const TASK: &str = "end-to-end";
 
-/// Returns the passage that is tried, if the stack is to have one and something of it runs.
-pub fn journey(stack: &ValidatedStack) -> Option<Journey> {
+/// Returns the end-to-end probe that is tried, if the stack is to have one and something of it runs.
+pub fn target(stack: &ValidatedStack) -> Option<EndToEndTarget> {
     let settings = stack.gateway.end_to_end.as_ref()?;
     // At the host of another stack, the link would be made there.
     let is_away = stack.stopped || stack.gateway.is_shut_out();
@@ -25,7 +25,7 @@ pub fn journey(stack: &ValidatedStack) -> Option<Journey> {
     }
     let own = own_address(stack);
     let address = settings.probe_url.clone().or(own);
-    Some(Journey {
+    Some(EndToEndTarget {
         address: address.unwrap_or_else(|| stack.public_url.clone()),
         host: stack.gateway.host().to_owned(),
         key: known_key(settings),
@@ -98,25 +98,25 @@ fn without_key(settings: &EndToEnd) -> Option<Verdict> {
 pub fn end_to_end(view: View<'_>) -> Option<Verdict> {
     let settings = view.stack.gateway.end_to_end.as_ref()?;
     without_key(settings).or_else(|| {
-        let passage = view.live.passage.as_ref()?;
-        Some(match passage.failed {
-            None => passed(view.stack, passage),
-            Some((step, fault)) => failed(step, fault, &passage.trace),
+        let end_to_end = view.live.end_to_end.as_ref()?;
+        Some(match end_to_end.failed {
+            None => passed(view.stack, end_to_end),
+            Some((step, fault)) => failed(step, fault, &end_to_end.trace),
         })
     })
 }
 
-fn passed(stack: &ValidatedStack, passage: &Passage) -> Verdict {
+fn passed(stack: &ValidatedStack, end_to_end: &EndToEndResult) -> Verdict {
     let done = if has_workers(stack) {
         "a link was made and followed and a job done"
     } else {
         "a link was made and followed"
     };
-    let Passage {
+    let EndToEndResult {
         trace,
         milliseconds,
         ..
-    } = passage;
+    } = end_to_end;
     Verdict::yes(
         "Passed",
         format!(
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_gateways_service_is_asked_if_it_routes_and_the_public_address_otherwise() {
-        let address = |stack: ValidatedStack| journey(&probed(stack)).unwrap().address;
+        let address = |stack: ValidatedStack| target(&probed(stack)).unwrap().address;
         let own = "http://acme-gateway.links.svc:80";
         assert_eq!(address(minimal_stack().standalone()), own);
         assert_eq!(address(minimal_stack().gateway_api()), own);
@@ -199,16 +199,16 @@ mod tests {
             settings.probe_url = Some("http://controller.ingress.svc".to_owned());
         }
         assert_eq!(
-            journey(&named).unwrap().address,
+            target(&named).unwrap().address,
             "http://controller.ingress.svc"
         );
     }
 
     #[test]
     fn nothing_is_tried_that_was_not_asked_for() {
-        assert_eq!(journey(&minimal_stack()), None);
-        assert_eq!(journey(&probed(minimal_stack().stopped())), None);
-        let jobs = |stack: ValidatedStack| journey(&probed(stack)).unwrap().jobs;
+        assert_eq!(target(&minimal_stack()), None);
+        assert_eq!(target(&probed(minimal_stack().stopped())), None);
+        let jobs = |stack: ValidatedStack| target(&probed(stack)).unwrap().jobs;
         assert!(!jobs(minimal_stack()));
         assert!(jobs(minimal_stack().queue()));
         assert!(!jobs(minimal_stack().queue().draining()));
@@ -230,7 +230,7 @@ mod tests {
         }
         assert!(!jobs(scaled), "a job would keep a worker running");
         let conflict = probed(minimal_stack().conflict("links/other"));
-        assert_eq!(journey(&conflict), None);
+        assert_eq!(target(&conflict), None);
     }
 
     #[test]
@@ -245,13 +245,13 @@ mod tests {
                 allow_hosts: hosts.map(|host| [host.to_owned()].into()),
                 ..DestinationsSpec::default()
             });
-            assert_eq!(journey(&stack).unwrap().destination, expected);
+            assert_eq!(target(&stack).unwrap().destination, expected);
         }
     }
 
     fn verdict(stack: &ValidatedStack, failed: Option<(Step, Fault)>) -> Verdict {
         let live = Live {
-            passage: Some(Passage {
+            end_to_end: Some(EndToEndResult {
                 trace: "4bf9".to_owned(),
                 milliseconds: 12,
                 failed,
@@ -318,12 +318,12 @@ mod tests {
     fn a_key_that_is_not_there_is_named_and_no_request_is_sent_without_it() {
         let mut stack = minimal_stack();
         stack.gateway.end_to_end = Some(settings(Some(None)));
-        assert_eq!(journey(&stack), None);
+        assert_eq!(target(&stack), None);
         assert_eq!(verdict(&stack, None).reason, "KeyMissing");
         stack.gateway.end_to_end = Some(settings(Some(Some("s3cret"))));
-        let journey = journey(&stack).unwrap();
-        assert_eq!(journey.key.as_deref(), Some("s3cret"));
-        let shown = format!("{journey:?} {stack:?}");
+        let target = target(&stack).unwrap();
+        assert_eq!(target.key.as_deref(), Some("s3cret"));
+        let shown = format!("{target:?} {stack:?}");
         assert!(!shown.contains("s3cret"), "{shown}");
     }
 
@@ -338,7 +338,7 @@ mod tests {
             })),
             ..settings(None)
         });
-        assert_eq!(journey(&stack), None);
+        assert_eq!(target(&stack), None);
         let found = verdict(&stack, None);
         assert_eq!((found.holds, found.fault), (false, false));
         let told = (found.reason, found.message.as_str());

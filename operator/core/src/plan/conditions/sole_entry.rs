@@ -88,13 +88,14 @@ fn at(address: IpAddr, port: i32) -> Option<SocketAddr> {
 /// Returns the verdict; `None` until it is known. It is no fault of the stack: nothing that it was asked for is missing.
 pub fn sole_entry(view: View<'_>) -> Option<Verdict> {
     let View { stack, live } = view;
-    let openings = live.openings.as_ref()?;
+    let entry_points = live.entry_points.as_ref()?;
     let identity = &stack.identity;
-    let opened = openings
+    let opened = entry_points
         .iter()
-        .find_map(|opening| Some((opening, opening.past_gateway(identity)?)));
-    if let Some((opening, component)) = opened {
-        let (kind, namespace, name) = (&opening.kind, &opening.namespace, &opening.name);
+        .find_map(|entry_point| Some((entry_point, entry_point.past_gateway(identity)?)));
+    if let Some((entry_point, component)) = opened {
+        let (kind, namespace, name) =
+            (&entry_point.kind, &entry_point.namespace, &entry_point.name);
         let component = component_name(&identity.name, component);
         return Some(Verdict::no(
             "Exposed",
@@ -142,7 +143,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::{live::Live, metadata::labels, opening::Opening},
+        model::{entry_point::EntryPoint, live::Live, metadata::labels},
         testing::stack::minimal_stack,
     };
 
@@ -196,12 +197,12 @@ mod tests {
         assert_eq!(tried(&minimal_stack().standalone(), &[app]), [app_port]);
     }
 
-    fn opening() -> Opening {
+    fn entry_point() -> EntryPoint {
         let service = json!({
             "metadata": {"name": "door", "namespace": "links"},
             "spec": {"type": "NodePort", "selector": labels("acme", Component::Postgres)},
         });
-        Opening::of_service(&serde_json::from_value(service).unwrap()).unwrap()
+        EntryPoint::of_service(&serde_json::from_value(service).unwrap()).unwrap()
     }
 
     #[test]
@@ -227,17 +228,22 @@ mod tests {
                 Some((false, "NotEnforced")),
             ),
             (
-                Some(vec![opening()]),
+                Some(vec![entry_point()]),
                 Some(Enforced),
                 &away,
                 Some((false, "Exposed")),
             ),
-            (Some(vec![opening()]), None, &away, Some((false, "Exposed"))),
+            (
+                Some(vec![entry_point()]),
+                None,
+                &away,
+                Some((false, "Exposed")),
+            ),
             (Some(vec![]), Some(Enforced), &own, Some((false, "Exposed"))),
         ];
-        for (openings, enforcement, pod, expected) in table {
+        for (entry_points, enforcement, pod, expected) in table {
             let live = Live {
-                openings,
+                entry_points,
                 enforcement,
                 pods: vec![pod.clone()],
                 ..Live::default()
@@ -257,7 +263,7 @@ mod tests {
     #[test]
     fn the_object_is_named_with_the_pods_that_it_leads_to() {
         let live = Live {
-            openings: Some(vec![opening()]),
+            entry_points: Some(vec![entry_point()]),
             ..Live::default()
         };
         let stack = minimal_stack();

@@ -23,7 +23,7 @@ fn measured(old: Option<&Condition>, new: Option<Condition>) -> Option<Condition
     match (old, new) {
         // This process has not measured yet.
         (old, None) => old.cloned(),
-        // Each passage has a time and a trace of its own. Those of the first one with this result stay.
+        // Each end-to-end probe has a time and a trace of its own. Those of the first one with this result stay.
         (Some(old), Some(new)) if new.type_ == END_TO_END => {
             let same = old.status == new.status && old.reason == new.reason;
             let message = if same {

@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     api::{PendingChange, VolumesStatus},
     model::{
-        measured::{Enforcement, Fault, Passage, Step},
+        measured::{EndToEndResult, Enforcement, Fault, Step},
         stack::EndToEnd,
     },
     plan::{
@@ -481,15 +481,15 @@ fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
     assert!(!stalled(&next));
 }
 
-/// Returns the status of a stack with a passage, after a passage with this trace and fault.
-fn after_passage(
+/// Returns the status of a stack with an end-to-end probe, after an end-to-end probe with this trace and fault.
+fn after_end_to_end(
     previous: Option<ShortenerStackStatus>,
     trace: Option<&str>,
     failed: Option<(Step, Fault)>,
     now: i64,
 ) -> ShortenerStackStatus {
     let mut live = live(2);
-    live.passage = trace.map(|trace| Passage {
+    live.end_to_end = trace.map(|trace| EndToEndResult {
         trace: trace.to_owned(),
         milliseconds: 12,
         failed,
@@ -507,14 +507,14 @@ fn after_passage(
 
 #[test]
 fn a_measured_condition_changes_when_its_result_flips_and_at_no_other_time() {
-    let first = after_passage(None, Some("1111"), None, 1);
+    let first = after_end_to_end(None, Some("1111"), None, 1);
     assert_eq!(find(&first, END_TO_END).reason, "Passed");
-    // Another passage, and an operator that has just started and knows of none.
+    // Another end-to-end probe, and an operator that has just started and knows of none.
     for trace in [Some("2222"), None] {
-        assert_eq!(after_passage(Some(first.clone()), trace, None, 2), first);
+        assert_eq!(after_end_to_end(Some(first.clone()), trace, None, 2), first);
     }
     let fault = Some((Step::Shorten, Fault::Status(503)));
-    let failed = after_passage(Some(first), Some("3333"), fault, 3);
+    let failed = after_end_to_end(Some(first), Some("3333"), fault, 3);
     let condition = find(&failed, END_TO_END);
     assert_eq!(condition.status, "False");
     assert!(condition.message.contains("3333"), "{}", condition.message);
@@ -532,13 +532,13 @@ fn a_measured_condition_is_absent_until_it_is_known_and_goes_with_its_subject() 
             .filter(|type_| [SOLE_ENTRY, END_TO_END].contains(&type_.as_str()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(types(&after_passage(None, None, None, 1)), [""; 0]);
-    let passed = after_passage(None, Some("1111"), None, 1);
+    assert_eq!(types(&after_end_to_end(None, None, None, 1)), [""; 0]);
+    let passed = after_end_to_end(None, Some("1111"), None, 1);
     assert_eq!(types(&passed), [END_TO_END]);
     assert_eq!(types(&after(Some(passed), &live(2), 2)), [""; 0]);
 
     let mut live = live(2);
-    live.openings = Some(vec![]);
+    live.entry_points = Some(vec![]);
     live.enforcement = Some(Enforcement::Enforced);
     let enforced = after(None, &live, 1);
     assert_eq!(types(&enforced), [SOLE_ENTRY]);

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::held::Held;
+use super::held::HeldComponents;
 use crate::{
     model::{checksum, facts::PodContents, failure::StepFailure, metadata::Component},
-    plan::{error::ValidateError, stores::common::Surroundings},
+    plan::{error::ValidateError, stores::common::StoreContext},
 };
 
 /// Returns the checksum of each component whose pods read such a Secret. If one of them could not be read, the pods of the
 /// component stay as they are.
 pub(super) fn checksums(
-    surroundings: &Surroundings<'_>,
+    surroundings: &StoreContext<'_>,
     contents: BTreeMap<Component, Result<PodContents, StepFailure>>,
-    held: &mut Held,
+    held: &mut HeldComponents,
 ) -> BTreeMap<Component, String> {
     let known = contents.into_iter().filter_map(|(component, contents)| {
         let contents = held.pods(component, contents.map_err(ValidateError::Unread))?;
@@ -24,7 +24,7 @@ pub(super) fn checksums(
 
 /// Returns the checksum of a content, or the one that was applied before a part went missing. New pods do not start without
 /// that part, which their status says, so nothing is gained by a restart of those that run.
-fn checksum(surroundings: &Surroundings<'_>, contents: PodContents) -> Option<String> {
+fn checksum(surroundings: &StoreContext<'_>, contents: PodContents) -> Option<String> {
     if contents.missing {
         return contents.applied;
     }

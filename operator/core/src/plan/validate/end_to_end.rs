@@ -1,4 +1,4 @@
-//! The passage through the gateway that the operator tries.
+//! The end-to-end probe through the gateway that the operator tries.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Resolves the settings of the passage, if the spec has any.
+/// Resolves the settings of the end-to-end probe, if the spec has any.
 pub(super) fn end_to_end(
     gateway: &GatewaySpec,
     key: Option<Result<Referenced, StepFailure>>,

@@ -15,13 +15,13 @@ use crate::{
 
 /// The components that are held, with the reason.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct HeldComponents {
     parts: BTreeMap<Component, StepFailure>,
     /// The components of which only the pods are held.
     pods: BTreeMap<Component, StepFailure>,
 }
 
-impl Held {
+impl HeldComponents {
     /// Returns a part of the stack, or holds its component.
     pub(super) fn part<T>(
         &mut self,

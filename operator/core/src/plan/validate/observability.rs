@@ -1,28 +1,28 @@
 //! Validation of the collector and its backend.
 
-use super::held::Held;
+use super::held::HeldComponents;
 use crate::{
     api::{ExternalBackend as Spec, OtlpProtocol, Profile},
     model::{
         facts::{HeaderFacts, StoreFacts},
         metadata::Component,
-        stack::{Backend, Collector, ExternalBackend, Headers, ManagedCollector},
+        stack::{Backend, Collector, Headers, ResolvedBackend, ResolvedCollector},
     },
     plan::{
         build::otel,
         error::ValidateError,
         pod_settings::pod,
-        stores::{common::Surroundings, telemetry},
+        stores::{common::StoreContext, telemetry},
     },
 };
 
 /// Resolves the collector and its backend; `None` while the profile is off. `own` contains the facts about the
 /// stack's own backend, if it has one. A backend that does not pass holds the collector as well, which sends to it.
 pub(super) fn collector(
-    surroundings: &Surroundings<'_>,
+    surroundings: &StoreContext<'_>,
     own: Option<StoreFacts>,
     headers: Option<HeaderFacts>,
-    held: &mut Held,
+    held: &mut HeldComponents,
 ) -> Option<Collector> {
     let spec = &surroundings.stack.spec;
     if !spec.profiles.contains(&Profile::Observability) {
@@ -47,7 +47,7 @@ pub(super) fn collector(
     };
     let managed = observability.collector.managed.as_deref();
     let managed = managed.cloned().unwrap_or_default();
-    Some(Collector::Managed(Box::new(ManagedCollector {
+    Some(Collector::Managed(Box::new(ResolvedCollector {
         replicas: i32::from(!spec.stopped),
         pod: pod(
             &managed.pod,
@@ -59,10 +59,10 @@ pub(super) fn collector(
 }
 
 fn external_backend(
-    surroundings: &Surroundings<'_>,
+    surroundings: &StoreContext<'_>,
     spec: &Spec,
     headers: Option<HeaderFacts>,
-) -> Result<ExternalBackend, ValidateError> {
+) -> Result<ResolvedBackend, ValidateError> {
     let address = |own: &Option<String>, signal: &str| {
         let base = spec.endpoint.as_deref().unwrap_or_default();
         match (own, spec.protocol) {
@@ -72,7 +72,7 @@ fn external_backend(
             (None, OtlpProtocol::Grpc) => base.trim_end_matches('/').to_owned(),
         }
     };
-    Ok(ExternalBackend {
+    Ok(ResolvedBackend {
         protocol: spec.protocol,
         traces: address(&spec.traces_endpoint, "traces"),
         logs: address(&spec.logs_endpoint, "logs"),
@@ -83,7 +83,7 @@ fn external_backend(
 }
 
 fn known_headers(
-    surroundings: &Surroundings<'_>,
+    surroundings: &StoreContext<'_>,
     facts: HeaderFacts,
 ) -> Result<Headers, ValidateError> {
     let HeaderFacts { secret, data } = facts;

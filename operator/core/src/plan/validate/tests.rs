@@ -502,7 +502,7 @@ fn what_could_not_be_read_is_held_with_the_answer() {
 }
 
 #[test]
-fn a_key_of_the_passage_that_could_not_be_read_holds_nothing() {
+fn a_key_of_the_probe_that_could_not_be_read_holds_nothing() {
     let failure = StepFailure {
         reason: "ReadFailed",
         message: "the answer".to_owned(),

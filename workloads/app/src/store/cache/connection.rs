@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     breaker::Breaker,
     channel::Channel,
-    keys::Keys,
+    keys::CacheKeys,
     lookup::look_up,
     promises::PendingWrites,
     refusal::{Meaning, fault_of_connecting},
@@ -213,7 +213,7 @@ impl Connection {
     /// Checks that the cache works, and writes the links that it missed. After it, no negative entry hides a link that
     /// this replica created.
     async fn check(&self, channel: &Channel) -> RedisResult<()> {
-        in_time(self.limit, look_up(channel, &[Keys::default()])).await?;
+        in_time(self.limit, look_up(channel, &[CacheKeys::default()])).await?;
         while let Some(link) = self.missed.oldest() {
             match in_time(self.limit, self.missed.create(channel.clone(), &link)).await {
                 // A full cache rejects the destination, but it has deleted the negative entry.

@@ -9,9 +9,9 @@ use crate::code::Code;
 /// The keys of a code. A cluster hashes only the part in braces, which equals the first key, so all keys of a code are
 /// on the same node. The default are the keys of an empty code, which never exist. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Keys(Arc<str>);
+pub struct CacheKeys(Arc<str>);
 
-impl Keys {
+impl CacheKeys {
     /// Returns the keys of a code.
     #[must_use]
     pub fn of(code: Code<'_>) -> Self {
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_cluster_keeps_all_keys_of_a_code_on_one_node() {
         for name in ["a", "k7Qm2xB", &"x".repeat(code::MAX_LENGTH)] {
-            let keys = Keys::of(Code::parse(name).unwrap());
+            let keys = CacheKeys::of(Code::parse(name).unwrap());
             assert_eq!(keys.link(), format!("link:{name}"));
             assert_eq!(keys.none(), format!("{{link:{name}}}:none"));
             assert_eq!(keys.hold(), format!("{{link:{name}}}:hold"));

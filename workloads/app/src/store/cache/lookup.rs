@@ -8,7 +8,7 @@ use shortener_common::batcher::{Limits, Question};
 use super::{
     channel::Channel,
     connection::Connection,
-    keys::Keys,
+    keys::CacheKeys,
     promises::{garbage, understand},
 };
 use crate::store::Resolved;
@@ -25,10 +25,10 @@ pub(super) const LIMITS: Limits = Limits {
 pub(super) struct Codes(pub(super) Arc<Connection>);
 
 impl Question for Codes {
-    type Key = Keys;
+    type Key = CacheKeys;
     type Answer = RedisResult<Option<Resolved>>;
 
-    async fn ask(&self, codes: &[Keys]) -> Vec<Self::Answer> {
+    async fn ask(&self, codes: &[CacheKeys]) -> Vec<Self::Answer> {
         let answers = self.0.ask(async |channel| look_up(&channel, codes).await);
         match answers.await {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
@@ -40,7 +40,7 @@ impl Question for Codes {
 /// Looks up these codes with one command. The client of a cluster divides it among the nodes.
 pub(super) async fn look_up(
     channel: &Channel,
-    codes: &[Keys],
+    codes: &[CacheKeys],
 ) -> RedisResult<Vec<Option<Resolved>>> {
     let mut command = redis::cmd("MGET");
     for keys in codes {

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use super::{
     channel::Channel,
-    keys::{Keys, Lifetime},
+    keys::{CacheKeys, Lifetime},
 };
 use crate::{
     code::Code,
@@ -136,13 +136,13 @@ fn lifetime(ttl: Duration, expires_at: Option<Timestamp>) -> Option<Lifetime> {
 }
 
 /// Writes what was read from the database, unless the link was changed a moment ago or is taken down.
-pub(super) async fn fill(channel: Channel, keys: &Keys, entry: &Entry) -> RedisResult<()> {
+pub(super) async fn fill(channel: Channel, keys: &CacheKeys, entry: &Entry) -> RedisResult<()> {
     write(channel, keys, false, Some(entry)).await
 }
 
 async fn write(
     mut channel: Channel,
-    keys: &Keys,
+    keys: &CacheKeys,
     is_new: bool,
     entry: Option<&Entry>,
 ) -> RedisResult<()> {
@@ -159,7 +159,7 @@ async fn write(
 /// destination that was written before.
 pub(super) async fn purge(
     mut channel: Channel,
-    keys: &Keys,
+    keys: &CacheKeys,
     takedown: Option<&Takedown>,
     ttl: Duration,
 ) -> RedisResult<()> {
@@ -197,7 +197,7 @@ impl PendingWrites {
             value: location::ascii(&link.url).into_owned(),
             lifetime,
         });
-        write(channel, &Keys::of(code), true, entry.as_ref()).await
+        write(channel, &CacheKeys::of(code), true, entry.as_ref()).await
     }
 
     /// Adds a link that was just created.

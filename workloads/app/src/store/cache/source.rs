@@ -225,14 +225,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Cli {
+    struct CacheCli {
         #[command(flatten)]
         cache: CacheArgs,
     }
 
     fn source(arguments: &[&str]) -> anyhow::Result<Option<Source>> {
         let arguments = ["app"].iter().chain(arguments);
-        Source::new(&Cli::try_parse_from(arguments).unwrap().cache)
+        Source::new(&CacheCli::try_parse_from(arguments).unwrap().cache)
     }
 
     fn single(arguments: &[&str]) -> ConnectionInfo {

@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 
 use super::{
     Management,
-    record::{LinkRecord, LinkState, Row, columns},
+    record::{LinkRecord, LinkRow, LinkState, columns},
 };
 use crate::code::Code;
 
@@ -49,7 +49,7 @@ pub enum Changed {
 
 /// The verdict on a change before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum ChangeVerdict {
     Allowed,
     Needless,
     Refused,
@@ -104,7 +104,7 @@ impl Management {
         self.0
             .run("UPDATE links", |pool| async move {
                 let mut transaction = pool.begin().await?;
-                let row: Option<Row> = sqlx::query_as(LOCK)
+                let row: Option<LinkRow> = sqlx::query_as(LOCK)
                     .bind(code.as_str())
                     .fetch_optional(&mut *transaction)
                     .await?;
@@ -113,9 +113,9 @@ impl Management {
                 };
                 let link = LinkRecord::try_from(row)?;
                 match verdict(change, &link) {
-                    Verdict::Needless => Ok(Changed::Already(link)),
-                    Verdict::Refused => Ok(Changed::Gone),
-                    Verdict::Allowed => {
+                    ChangeVerdict::Needless => Ok(Changed::Already(link)),
+                    ChangeVerdict::Refused => Ok(Changed::Gone),
+                    ChangeVerdict::Allowed => {
                         let row = write(&mut transaction, code, change, by).await?;
                         let link = LinkRecord::try_from(row)?;
                         transaction.commit().await?;
@@ -129,18 +129,18 @@ impl Management {
 
 /// Expiry is final, whether the destination was purged since or not. A takedown of an expired link is still possible
 /// before: there may be legal reasons to tell.
-fn verdict(change: &Change, link: &LinkRecord) -> Verdict {
+fn verdict(change: &Change, link: &LinkRecord) -> ChangeVerdict {
     let has_url = link.url.is_some();
     match (change, link.state()) {
-        (Change::Delete, LinkState::Deleted) => Verdict::Needless,
-        (Change::Delete, _) => Verdict::Allowed,
-        (_, LinkState::Deleted) => Verdict::Refused,
-        (Change::Disable { .. }, LinkState::Disabled) => Verdict::Needless,
-        (Change::Disable { .. }, _) if has_url => Verdict::Allowed,
-        (Change::Enable, LinkState::Disabled) if has_url => Verdict::Allowed,
-        (Change::Enable, LinkState::Live | LinkState::Expired) => Verdict::Needless,
-        (Change::Expire(_), _) if has_url && !link.is_expired => Verdict::Allowed,
-        _ => Verdict::Refused,
+        (Change::Delete, LinkState::Deleted) => ChangeVerdict::Needless,
+        (Change::Delete, _) => ChangeVerdict::Allowed,
+        (_, LinkState::Deleted) => ChangeVerdict::Refused,
+        (Change::Disable { .. }, LinkState::Disabled) => ChangeVerdict::Needless,
+        (Change::Disable { .. }, _) if has_url => ChangeVerdict::Allowed,
+        (Change::Enable, LinkState::Disabled) if has_url => ChangeVerdict::Allowed,
+        (Change::Enable, LinkState::Live | LinkState::Expired) => ChangeVerdict::Needless,
+        (Change::Expire(_), _) if has_url && !link.is_expired => ChangeVerdict::Allowed,
+        _ => ChangeVerdict::Refused,
     }
 }
 
@@ -149,7 +149,7 @@ async fn write(
     code: Code<'_>,
     change: &Change,
     by: &str,
-) -> Result<Row, sqlx::Error> {
+) -> Result<LinkRow, sqlx::Error> {
     let code = code.as_str();
     match change {
         Change::Disable {
@@ -182,7 +182,7 @@ async fn write(
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict::*, *};
+    use super::{ChangeVerdict::*, *};
     use crate::store::management::{How, LinkTakedown};
 
     fn link(url: bool, is_expired: bool, how: Option<How>) -> LinkRecord {

@@ -9,7 +9,7 @@ use shortener_common::database::StoreError;
 
 use super::{
     Management,
-    record::{LinkRecord, LinkState, Row, columns},
+    record::{LinkRecord, LinkRow, LinkState, columns},
 };
 use crate::code::MAX_LENGTH;
 
@@ -120,7 +120,7 @@ impl Management {
                 let time = time.to_sqlx();
                 // One more shows that there is another page.
                 let at_most = listing.limit as i64 + 1;
-                let rows: Vec<Row> = match &listing.of {
+                let rows: Vec<LinkRow> = match &listing.of {
                     Listed::Host { host, state } => {
                         let links = sqlx::query_as(OF_HOST).bind(host.as_str()).bind(time);
                         let links = links.bind(code.as_str()).bind(state.map(LinkState::as_str));

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::store::Takedown;
 
-/// The columns of a `Row`, for a statement that selects or returns it.
+/// The columns of a `LinkRow`, for a statement that selects or returns it.
 macro_rules! columns {
     () => {
         "code, coalesce(url, disabled_url), host, created_by, created_at, expires_at, \
@@ -16,7 +16,7 @@ macro_rules! columns {
 pub(super) use columns;
 
 /// A row of the table.
-pub(super) type Row = (
+pub(super) type LinkRow = (
     String,
     Option<String>,
     Option<String>,
@@ -153,10 +153,10 @@ pub(in crate::store) fn takedown(disabled_as: &str, notice: Option<String>) -> T
     }
 }
 
-impl TryFrom<Row> for LinkRecord {
+impl TryFrom<LinkRow> for LinkRecord {
     type Error = sqlx::Error;
 
-    fn try_from(row: Row) -> Result<Self, sqlx::Error> {
+    fn try_from(row: LinkRow) -> Result<Self, sqlx::Error> {
         let (code, url, host, created_by, created_at, expires_at, is_expired, ..) = row;
         let (.., disabled_at, disabled_as, by, reason, notice) = row;
         let takedown = match disabled_at {

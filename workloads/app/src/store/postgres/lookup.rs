@@ -29,7 +29,7 @@ const FIND: &str = select!("= $1");
 const FIND_ALL: &str = select!("= ANY($1)");
 
 /// A row with these columns.
-type Row = (
+type LookupRow = (
     String,
     Option<String>,
     Option<bool>,
@@ -63,7 +63,7 @@ impl Links {
                 [code] => sqlx::query_as(FIND).bind(*code),
                 codes => sqlx::query_as(FIND_ALL).bind(codes),
             };
-            let rows: Vec<Row> = select.fetch_all(&pool).await?;
+            let rows: Vec<LookupRow> = select.fetch_all(&pool).await?;
             Ok(rows.into_iter().map(link).collect())
         };
         self.database.look_up_for_several(find).await
@@ -71,7 +71,7 @@ impl Links {
 }
 
 /// Returns the code and the link of a row.
-fn link((code, url, expired, expires_at, disabled_as, notice): Row) -> (String, Stored) {
+fn link((code, url, expired, expires_at, disabled_as, notice): LookupRow) -> (String, Stored) {
     let stored = match (disabled_as, url) {
         (Some(how), _) => Stored::Down(takedown(&how, notice)),
         (None, Some(url)) if expired != Some(true) => Stored::Live {
@@ -93,7 +93,7 @@ mod tests {
 
     const URL: &str = "https://example.com/";
 
-    fn row(url: Option<&str>, expired: Option<bool>, disabled_as: Option<&str>) -> Row {
+    fn row(url: Option<&str>, expired: Option<bool>, disabled_as: Option<&str>) -> LookupRow {
         let expires_at = expired.map(|_| Timestamp::from_second(1).unwrap().to_sqlx());
         let notice = disabled_as.map(|_| "notice".to_owned());
         let [url, disabled_as] = [url, disabled_as].map(|text| text.map(str::to_owned));

@@ -10,7 +10,7 @@ use crate::{
     api::OtlpProtocol,
     model::{
         metadata::{Component, component_name},
-        stack::{Backend, ExternalBackend, Headers, ManagedCollector, ValidatedStack},
+        stack::{Backend, Headers, ResolvedBackend, ResolvedCollector, ValidatedStack},
     },
     plan::{monitoring::COLLECTOR_PORT, stores::telemetry},
 };
@@ -25,7 +25,7 @@ pub fn files(stack: &ValidatedStack) -> Option<BTreeMap<String, String>> {
 }
 
 /// Returns the text of the configuration.
-pub(super) fn render(stack: &ValidatedStack, collector: &ManagedCollector) -> String {
+pub(super) fn render(stack: &ValidatedStack, collector: &ResolvedCollector) -> String {
     let Exporters {
         all,
         of_traces,
@@ -75,7 +75,7 @@ fn exporters(stack: &ValidatedStack, backend: &Backend) -> Exporters {
 }
 
 /// Returns one exporter for each signal, so that an unavailable backend for one signal does not block the other.
-fn external(backend: &ExternalBackend) -> Exporters {
+fn external(backend: &ResolvedBackend) -> Exporters {
     let headers = backend.headers.as_ref();
     match backend.protocol {
         OtlpProtocol::Grpc => Exporters {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     model::{
         metadata::{Component, component_name},
-        stack::{Backend, Headers, ManagedCollector, ValidatedStack},
+        stack::{Backend, Headers, ResolvedCollector, ValidatedStack},
     },
     plan::{
         monitoring,
@@ -42,7 +42,7 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     ))
 }
 
-fn pod_spec(stack: &ValidatedStack, collector: &ManagedCollector) -> PodSpec {
+fn pod_spec(stack: &ValidatedStack, collector: &ResolvedCollector) -> PodSpec {
     PodSpec {
         containers: vec![collect(collector)],
         security_context: Some(pod::security_context(USER)),
@@ -56,7 +56,7 @@ fn pod_spec(stack: &ValidatedStack, collector: &ManagedCollector) -> PodSpec {
     }
 }
 
-fn collect(collector: &ManagedCollector) -> Container {
+fn collect(collector: &ResolvedCollector) -> Container {
     let answers = || pod::http_probe("/", HEALTH_PORT_NAME);
     Container {
         args: Some(vec![format!("--config={CONFIG_PATH}/{CONFIG}")]),
@@ -74,7 +74,7 @@ fn collect(collector: &ManagedCollector) -> Container {
     }
 }
 
-fn env(collector: &ManagedCollector) -> Vec<EnvVar> {
+fn env(collector: &ResolvedCollector) -> Vec<EnvVar> {
     let headers = headers(collector).into_iter();
     headers
         .flat_map(|headers| {
@@ -86,7 +86,7 @@ fn env(collector: &ManagedCollector) -> Vec<EnvVar> {
         .collect()
 }
 
-fn headers(collector: &ManagedCollector) -> Option<&Headers> {
+fn headers(collector: &ResolvedCollector) -> Option<&Headers> {
     match &collector.backend {
         Backend::External(backend) => backend.headers.as_ref(),
         Backend::Managed(_) | Backend::Nowhere => None,

@@ -12,7 +12,7 @@ use crate::{
     plan::{
         error::ValidateError,
         pod_settings::pod,
-        stores::common::{Surroundings, Wanted},
+        stores::common::{RequestedStore, StoreContext},
     },
 };
 
@@ -20,7 +20,7 @@ use crate::{
 const DEFAULT_MEMORY: &str = "128Mi";
 
 pub(in crate::plan) fn resolve(
-    surroundings: &Surroundings<'_>,
+    surroundings: &StoreContext<'_>,
     facts: StoreFacts,
 ) -> Result<Cache, ValidateError> {
     let spec = &surroundings.stack.spec.cache;
@@ -29,7 +29,7 @@ pub(in crate::plan) fn resolve(
         "cache.managed.maxMemory",
         managed.max_memory.as_deref().unwrap_or(DEFAULT_MEMORY),
     )?;
-    let wanted = Wanted {
+    let wanted = RequestedStore {
         component: Component::Cache,
         pod: pod(
             &managed.pod,

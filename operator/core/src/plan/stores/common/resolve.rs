@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The inputs for resolving a store.
-pub(in crate::plan) struct Surroundings<'a> {
+pub(in crate::plan) struct StoreContext<'a> {
     pub(in crate::plan) stack: &'a ShortenerStack,
     /// The stack's own key for checksums.
     pub(in crate::plan) checksum_key: &'a Credential,
@@ -28,7 +28,7 @@ pub(in crate::plan) struct Surroundings<'a> {
 }
 
 /// A store that is on.
-pub(in crate::plan::stores) struct Wanted {
+pub(in crate::plan::stores) struct RequestedStore {
     pub(in crate::plan::stores) component: Component,
     /// Settings of its pod, if the operator runs it.
     pub(in crate::plan::stores) pod: Pod,
@@ -36,10 +36,10 @@ pub(in crate::plan::stores) struct Wanted {
     pub(in crate::plan::stores) volume: Option<StoreVolume>,
 }
 
-impl Surroundings<'_> {
+impl StoreContext<'_> {
     pub(in crate::plan::stores) fn store(
         &self,
-        wanted: Wanted,
+        wanted: RequestedStore,
         facts: StoreFacts,
     ) -> Result<Store, ValidateError> {
         let field = stores::field(wanted.component);

@@ -13,12 +13,12 @@ use crate::{
     plan::{
         error::ValidateError,
         pod_settings::pod,
-        stores::common::{Surroundings, Wanted, volume},
+        stores::common::{RequestedStore, StoreContext, volume},
     },
 };
 
 pub(in crate::plan) fn resolve(
-    surroundings: &Surroundings<'_>,
+    surroundings: &StoreContext<'_>,
     facts: StoreFacts,
 ) -> Result<Store, ValidateError> {
     let managed = surroundings.stack.spec.database.managed.as_deref();
@@ -44,7 +44,7 @@ pub(in crate::plan) fn resolve(
         Data::Of(major) => Some(major),
         Data::Untold(_) => None,
     };
-    let wanted = Wanted {
+    let wanted = RequestedStore {
         component: Component::Postgres,
         pod,
         volume: Some(volume),

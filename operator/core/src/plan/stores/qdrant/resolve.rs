@@ -13,13 +13,13 @@ use crate::{
     plan::{
         error::ValidateError,
         pod_settings::pod,
-        stores::common::{Surroundings, Wanted, volume},
+        stores::common::{RequestedStore, StoreContext, volume},
     },
 };
 
 /// Resolves the vector store. `key` is the API key of an external one.
 pub(in crate::plan) fn resolve(
-    surroundings: &Surroundings<'_>,
+    surroundings: &StoreContext<'_>,
     facts: StoreFacts,
     key: Option<Referenced>,
 ) -> Result<Vector, ValidateError> {
@@ -31,7 +31,7 @@ pub(in crate::plan) fn resolve(
         external: _,
     } = surroundings.stack.spec.vector.clone();
     let managed = *managed.unwrap_or_default();
-    let wanted = Wanted {
+    let wanted = RequestedStore {
         component: Component::Qdrant,
         pod: pod(
             &managed.pod,

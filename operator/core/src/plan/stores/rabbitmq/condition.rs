@@ -3,7 +3,7 @@
 use crate::{
     model::{
         metadata::{Component, FORCE_DISABLE},
-        queue_state::{QueueState, Report, Room},
+        queue_state::{DeadLetterRoom, QueueState, Report},
         stack::{Draining, Queue, Store},
     },
     plan::{
@@ -49,9 +49,9 @@ fn verdict(view: View<'_>, queue: &Queue) -> Verdict {
             format!("the broker runs, but the number of waiting jobs is unknown: {why}"),
         ),
         QueueState::Report(Report {
-            room: Some(room @ (Room::Little | Room::Exceeded)),
+            room: Some(room @ (DeadLetterRoom::Little | DeadLetterRoom::Exceeded)),
             ..
-        }) => full(*room == Room::Exceeded),
+        }) => full(*room == DeadLetterRoom::Exceeded),
         QueueState::Unknown | QueueState::Report(_) => verdict,
     }
 }
@@ -118,7 +118,7 @@ mod tests {
         ready(View { stack, live: &live }).unwrap()
     }
 
-    fn report(alarm: Option<&str>, room: Option<Room>) -> QueueState {
+    fn report(alarm: Option<&str>, room: Option<DeadLetterRoom>) -> QueueState {
         QueueState::Report(Report {
             depth: Some(Depth {
                 ready: 1,
@@ -136,19 +136,23 @@ mod tests {
         let table = [
             (QueueState::Unknown, true, "PodsReady"),
             (report(None, None), true, "PodsReady"),
-            (report(None, Some(Room::Enough)), true, "PodsReady"),
             (
-                report(None, Some(Room::Little)),
+                report(None, Some(DeadLetterRoom::Enough)),
+                true,
+                "PodsReady",
+            ),
+            (
+                report(None, Some(DeadLetterRoom::Little)),
                 true,
                 "DeadLettersNearlyFull",
             ),
             (
-                report(None, Some(Room::Exceeded)),
+                report(None, Some(DeadLetterRoom::Exceeded)),
                 true,
                 "DeadLettersDropped",
             ),
             (
-                report(Some("disk"), Some(Room::Exceeded)),
+                report(Some("disk"), Some(DeadLetterRoom::Exceeded)),
                 false,
                 "BrokerAlarm",
             ),

@@ -18,7 +18,7 @@ use crate::{
     plan::{
         error::ValidateError,
         pod_settings::pod,
-        stores::common::{Surroundings, Wanted, volume},
+        stores::common::{RequestedStore, StoreContext, volume},
     },
 };
 
@@ -34,7 +34,7 @@ const OPERATOR_PURPOSE: &str = "the operator's user of the broker";
 
 /// Resolves the queue. `workers` take its jobs.
 pub(in crate::plan) fn resolve(
-    surroundings: &Surroundings<'_>,
+    surroundings: &StoreContext<'_>,
     facts: StoreFacts,
     workers: Workers,
     draining: Option<Draining>,
@@ -55,7 +55,7 @@ pub(in crate::plan) fn resolve(
                 field: "queue.managed.resources.limits.memory",
                 value: memory.unwrap_or_default().to_owned(),
             })?;
-    let wanted = Wanted {
+    let wanted = RequestedStore {
         component: Component::Rabbitmq,
         pod: server,
         volume: Some(volume(managed.storage, managed.storage_class_name)),
@@ -77,7 +77,7 @@ pub(in crate::plan) fn resolve(
 /// Returns the operator's own user of a managed broker. Its first password follows from the stack's own key, which is
 /// random, so a Secret that is restored without it needs no more than the user and the password of the programs. As soon
 /// as the Secret has a password, that one counts.
-fn operator(surroundings: &Surroundings<'_>, facts: &StoreFacts) -> Option<BrokerOperator> {
+fn operator(surroundings: &StoreContext<'_>, facts: &StoreFacts) -> Option<BrokerOperator> {
     let StoreFacts::Managed {
         credentials: CredentialState::Existing(data) | CredentialState::Generated(data),
         ..
@@ -188,7 +188,7 @@ mod tests {
             running_image: None,
             claim: None,
         };
-        let surroundings = Surroundings {
+        let surroundings = StoreContext {
             stack: &stored_stack(json!({})),
             checksum_key: &Credential {
                 data: data(&[(CHECKSUM_KEY, key)]),

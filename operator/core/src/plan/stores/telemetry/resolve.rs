@@ -7,13 +7,13 @@ use crate::{
     plan::{
         error::ValidateError,
         pod_settings::pod,
-        stores::common::{Surroundings, Wanted, volume},
+        stores::common::{RequestedStore, StoreContext, volume},
     },
 };
 
 /// Resolves the backend.
 pub(in crate::plan) fn resolve(
-    surroundings: &Surroundings<'_>,
+    surroundings: &StoreContext<'_>,
     facts: StoreFacts,
 ) -> Result<Store, ValidateError> {
     let spec = &surroundings.stack.spec.observability.backend;
@@ -23,7 +23,7 @@ pub(in crate::plan) fn resolve(
         pod: settings,
     } = spec.managed.as_deref().cloned().unwrap_or_default();
     let storage = storage.or_else(|| Some(DEFAULT_BACKEND_STORAGE.to_owned()));
-    let wanted = Wanted {
+    let wanted = RequestedStore {
         component: Component::Telemetry,
         pod: pod(
             &settings,

@@ -6,7 +6,7 @@ mod containers;
 
 use serde_json::Value;
 
-use crate::model::pod_patch::Misfit;
+use crate::model::pod_patch::PatchError;
 
 /// Prefix of the labels and annotations that only the operator sets.
 const RESERVED: &str = "shortener.dev/";
@@ -50,12 +50,12 @@ const FIXED: [(&str, &str); 8] = [
 ];
 
 /// Checks that a merged pod template still has everything that a component needs.
-pub(super) fn check(own: &Value, merged: &Value) -> Result<(), Misfit> {
+pub(super) fn check(own: &Value, merged: &Value) -> Result<(), PatchError> {
     metadata(&own["metadata"], &merged["metadata"])?;
     let (own, merged) = (&own["spec"], &merged["spec"]);
     let changed = |(field, _): &(&str, &str)| own[*field] != merged[*field];
     if let Some((field, problem)) = FIXED.into_iter().find(changed) {
-        return Err(Misfit::new(format!("spec.{field}"), problem));
+        return Err(PatchError::new(format!("spec.{field}"), problem));
     }
     grace(own, merged)?;
     volumes(own, merged)?;
@@ -63,9 +63,9 @@ pub(super) fn check(own: &Value, merged: &Value) -> Result<(), Misfit> {
 }
 
 /// Checks the labels, by which pods are found, and the annotation that restarts them when a Secret changes.
-fn metadata(own: &Value, merged: &Value) -> Result<(), Misfit> {
+fn metadata(own: &Value, merged: &Value) -> Result<(), PatchError> {
     if let Some((name, _)) = fields(merged).find(|(name, _)| own.get(name).is_none()) {
-        return Err(Misfit::new(
+        return Err(PatchError::new(
             format!("metadata.{name}"),
             "has no effect on pods, only labels and annotations have: remove it",
         ));
@@ -76,7 +76,7 @@ fn metadata(own: &Value, merged: &Value) -> Result<(), Misfit> {
         let added =
             fields(merged).find(|(name, _)| name.starts_with(RESERVED) && own.get(name).is_none());
         if let Some((name, _)) = lost.or(added) {
-            return Err(Misfit::new(
+            return Err(PatchError::new(
                 format!("metadata.{kind}.{name}"),
                 "is set by the operator alone: remove it",
             ));
@@ -86,13 +86,13 @@ fn metadata(own: &Value, merged: &Value) -> Result<(), Misfit> {
 }
 
 /// Checks that a pod has the time that its programs need to finish their work.
-fn grace(own: &Value, merged: &Value) -> Result<(), Misfit> {
+fn grace(own: &Value, merged: &Value) -> Result<(), PatchError> {
     let seconds = |spec: &Value| spec["terminationGracePeriodSeconds"].as_i64();
     let (least, given) = (seconds(own).unwrap_or_default(), seconds(merged));
     if given.unwrap_or(DEFAULT_GRACE) >= least {
         return Ok(());
     }
-    Err(Misfit::new(
+    Err(PatchError::new(
         "spec.terminationGracePeriodSeconds",
         format!(
             "is less than the {least} s that the component needs to finish its work: set more, or remove it"
@@ -101,11 +101,11 @@ fn grace(own: &Value, merged: &Value) -> Result<(), Misfit> {
 }
 
 /// Checks the volumes with configuration, credentials and data.
-fn volumes(own: &Value, merged: &Value) -> Result<(), Misfit> {
+fn volumes(own: &Value, merged: &Value) -> Result<(), PatchError> {
     for volume in items(&own["volumes"]) {
         let found = named(&merged["volumes"], &volume["name"]);
         if found.is_none_or(|found| found != volume && !is_other_scratch(volume, found)) {
-            return Err(Misfit::new(
+            return Err(PatchError::new(
                 place("spec.volumes", volume),
                 "is a volume of the operator, of which only sizeLimit and medium of an emptyDir can change: give yours another name",
             ));

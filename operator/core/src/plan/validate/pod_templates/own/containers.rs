@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{fields, items, named, place};
-use crate::model::pod_patch::Misfit;
+use crate::model::pod_patch::PatchError;
 
 /// The lists of a pod's containers.
 const LISTS: [&str; 2] = ["initContainers", "containers"];
@@ -20,12 +20,12 @@ const TIMES: [&str; 6] = [
 ];
 
 /// Checks the containers of a merged pod.
-pub(super) fn check(own: &Value, merged: &Value) -> Result<(), Misfit> {
+pub(super) fn check(own: &Value, merged: &Value) -> Result<(), PatchError> {
     for list in LISTS {
         for container in items(&own[list]) {
             let path = place(&format!("spec.{list}"), container);
             let Some(found) = named(&merged[list], &container["name"]) else {
-                return Err(Misfit::new(
+                return Err(PatchError::new(
                     path,
                     "is a container of the operator, without which the component does not work: keep it",
                 ));
@@ -37,7 +37,7 @@ pub(super) fn check(own: &Value, merged: &Value) -> Result<(), Misfit> {
 }
 
 /// Checks that a container of the operator still runs its program as the operator wants it.
-fn unchanged(path: &str, own: &Value, merged: &Value) -> Result<(), Misfit> {
+fn unchanged(path: &str, own: &Value, merged: &Value) -> Result<(), PatchError> {
     let names: BTreeSet<&str> = fields(own)
         .chain(fields(merged))
         .map(|(name, _)| name.as_str())
@@ -56,7 +56,7 @@ fn unchanged(path: &str, own: &Value, merged: &Value) -> Result<(), Misfit> {
         }
         _ => "is set by the operator, and the component would not work without it: remove it, or add a container of your own".to_owned(),
     };
-    Err(Misfit::new(format!("{path}.{field}"), problem))
+    Err(PatchError::new(format!("{path}.{field}"), problem))
 }
 
 /// Returns true when a field of a container of the operator is as the operator needs it. A field that is not named
@@ -90,11 +90,11 @@ fn without_times(probe: &Value) -> Value {
 }
 
 /// Checks that no container opens a port of its node, and none of the user a port of the operator's containers.
-fn ports(own: &Value, merged: &Value) -> Result<(), Misfit> {
+fn ports(own: &Value, merged: &Value) -> Result<(), PatchError> {
     let own = open(own);
     for (path, port) in open(merged) {
         if !port["hostPort"].is_null() {
-            return Err(Misfit::new(
+            return Err(PatchError::new(
                 path,
                 "has a hostPort, which leads past the gateway: remove it",
             ));
@@ -105,7 +105,7 @@ fn ports(own: &Value, merged: &Value) -> Result<(), Misfit> {
         if let Some((other, _)) = taken {
             let problem =
                 format!("has the number or the name of one of {other}: choose another one");
-            return Err(Misfit::new(path, problem));
+            return Err(PatchError::new(path, problem));
         }
     }
     Ok(())
