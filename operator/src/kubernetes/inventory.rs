@@ -198,18 +198,18 @@ type Kept<F, K> = <F as CachePolicy<K>>::Kept;
 /// Makes the inventory from a table. The columns of a kind are its field, its type, the form in which it is kept, and its
 /// presence in clusters.
 macro_rules! inventory {
-    ($($field:ident: $kind:ty, $form:ident, $presence:expr;)*) => {
+    ($($field:ident: $kind:ty, $policy:ident, $presence:expr;)*) => {
         /// The objects of one scope: a namespace, or the whole cluster.
         pub struct Inventory {
             /// The namespace; `None` for the whole cluster.
             namespace: Option<String>,
             /// The kinds that are optional or on which no decision depends: cancelled once they are listed or cannot be.
             spared: Vec<CancellationToken>,
-            $($field: Store<Kept<$form, $kind>>,)*
+            $($field: Store<Kept<$policy, $kind>>,)*
         }
 
         $(impl Child for $kind {
-            type Kept = Kept<$form, $kind>;
+            type Kept = Kept<$policy, $kind>;
 
             fn store(inventory: &Inventory) -> &Store<Self::Kept> {
                 &inventory.$field
@@ -224,10 +224,10 @@ macro_rules! inventory {
                 let mut changes = SelectAll::new();
                 let mut spared = Vec::new();
                 $(
-                    let needed = $presence == Presence::Always && <$form as CachePolicy<$kind>>::NEEDED;
+                    let needed = $presence == Presence::Always && <$policy as CachePolicy<$kind>>::NEEDED;
                     let known = CancellationToken::new();
-                    let ($field, stream) = keep::<$form, $kind>(
-                        events(client, api(client, namespace), selection::<$form, $kind>(), $presence, known.clone()),
+                    let ($field, stream) = keep::<$policy, $kind>(
+                        events(client, api(client, namespace), selection::<$policy, $kind>(), $presence, known.clone()),
                         $presence,
                         reports.of::<$kind>(needed),
                         known.clone(),
@@ -246,7 +246,7 @@ macro_rules! inventory {
             /// # Errors
             /// A watch has ended permanently.
             pub async fn ready(&self) -> Result<(), WriterDropped> {
-                $(if $presence == Presence::Always && <$form as CachePolicy<$kind>>::NEEDED {
+                $(if $presence == Presence::Always && <$policy as CachePolicy<$kind>>::NEEDED {
                     self.$field.wait_until_ready().await?;
                 })*
                 let known = future::join_all(self.spared.iter().map(CancellationToken::cancelled));

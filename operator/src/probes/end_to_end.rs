@@ -91,7 +91,7 @@ pub async fn run(probes: Arc<Probes<EndToEndTarget>>, connect: Connect, metrics:
         async move {
             let (namespace, name) = &stack;
             let (begin, attempt) = (Instant::now(), Attempt::new(target, connect));
-            let failed = match attempt.travel().await {
+            let failed = match attempt.run_steps().await {
                 Ok(()) => None,
                 Err(Ended::Failed(step, fault)) => Some((step, fault)),
                 Err(Ended::Limited) => return None,
@@ -134,7 +134,7 @@ impl Attempt {
         }
     }
 
-    async fn travel(&self) -> Result<(), Ended> {
+    async fn run_steps(&self) -> Result<(), Ended> {
         let destination = self.target.destination.as_str();
         let link = json!({"url": destination, "ttl_seconds": LINK_LIFE});
         let created = [StatusCode::CREATED];
@@ -299,14 +299,14 @@ mod tests {
     }
 
     async fn travelled(gateway: &FakeGateway) -> Result<(), Ended> {
-        Attempt::new(target(), gateway.connect()).travel().await
+        Attempt::new(target(), gateway.connect()).run_steps().await
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_link_is_made_and_opened_and_a_job_done_in_one_trace() {
         let gateway = FakeGateway::default();
         let attempt = Attempt::new(target(), gateway.connect());
-        assert_eq!(attempt.travel().await, Ok(()));
+        assert_eq!(attempt.run_steps().await, Ok(()));
         let seen = gateway.seen();
         let lines: Vec<_> = seen.iter().map(|request| request.line.as_str()).collect();
         let expected = [

@@ -216,14 +216,14 @@ async fn a_caller_can_be_linked_without_being_the_parent() {
 }
 
 #[tokio::test]
-async fn a_position_outlives_its_task_and_can_be_used_again() {
+async fn the_current_span_outlives_its_task_and_can_be_used_again() {
     let trace = TraceContext::root();
     let spans = spans_of(async |tracer| {
         let whole = tracer.start(trace, SpanKind::Server, "whole");
-        let position = in_span(&whole, async { CurrentSpan::current() }).await;
+        let current = in_span(&whole, async { CurrentSpan::current() }).await;
         for _ in 0..2 {
             let work = async { child(SpanKind::Client, || "part").unwrap().end() };
-            tokio::spawn(position.clone().run(work)).await.unwrap();
+            tokio::spawn(current.clone().run(work)).await.unwrap();
         }
         whole.end();
     });

@@ -76,7 +76,7 @@ struct BatcherState<Q: Question> {
 /// The look-ups of one key.
 struct Waiting<A> {
     /// The span of the first one, under which the question is asked.
-    position: CurrentSpan,
+    span: CurrentSpan,
     senders: Vec<oneshot::Sender<A>>,
 }
 
@@ -132,16 +132,16 @@ impl<Q: Question> Batcher<Q> {
     /// Asks questions for as long as keys wait.
     async fn ask(self: Arc<Self>) {
         // The task begins after those that are ready, which may have look-ups as well.
-        let mut place = BatchSlot(Some(&self));
-        while let Some(taken) = place.take() {
+        let mut slot = BatchSlot(Some(&self));
+        while let Some(taken) = slot.take() {
             let (keys, waiting): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
             let asked = Asked {
                 batcher: &self,
                 keys,
             };
-            let first = waiting.first().map(|first| first.position.clone());
-            let position = first.unwrap_or_else(CurrentSpan::current);
-            let answers = position.run(self.question.ask(&asked.keys)).await;
+            let first = waiting.first().map(|first| first.span.clone());
+            let span = first.unwrap_or_else(CurrentSpan::current);
+            let answers = span.run(self.question.ask(&asked.keys)).await;
             drop(asked);
             for (answer, waiting) in answers.into_iter().zip(waiting) {
                 for sender in waiting.senders {
@@ -162,7 +162,7 @@ impl<Q: Question> BatcherState<Q> {
             None => {
                 self.keys.push_back(key.clone());
                 let waiting = Waiting {
-                    position: CurrentSpan::current(),
+                    span: CurrentSpan::current(),
                     senders: vec![sender],
                 };
                 self.look_ups.insert(key, waiting);
@@ -198,11 +198,11 @@ impl<Q: Question> BatcherState<Q> {
     }
 }
 
-/// The place of a task that asks. Dropping it makes room for another one, also if the question panics.
+/// The slot of a task that asks. Dropping it makes room for another one, also if the question panics.
 struct BatchSlot<'a, Q: Question>(Option<&'a Arc<Batcher<Q>>>);
 
 impl<Q: Question> BatchSlot<'_, Q> {
-    /// Takes the keys that wait. Without any, the place is given up under the same lock: no look-up comes in between.
+    /// Takes the keys that wait. Without any, the slot is given up under the same lock: no look-up comes in between.
     fn take(&mut self) -> Option<Taken<Q>> {
         let batcher = self.0?;
         let mut state = batcher.state.lock();

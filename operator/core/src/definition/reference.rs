@@ -125,46 +125,16 @@ impl Page {
         if fields.is_empty() {
             return;
         }
-        let required: Vec<_> = schema.required.iter().flatten().collect();
-        let mut rows = vec![
-            [
-                "field",
-                "type",
-                "required",
-                "default",
-                "can change",
-                "meaning",
-            ]
-            .map(str::to_owned),
+        let heads = [
+            "field",
+            "type",
+            "required",
+            "default",
+            "can change",
+            "meaning",
         ];
-        for (name, field) in fields {
-            let is_required = required.iter().any(|required| required == name);
-            let (link, default, meaning) = match (section(field), &field.default) {
-                // Its section has the whole text.
-                (Some(_), _) => (
-                    format!("[`{name}`](#{})", anchor(&format!("{path}.{name}"))),
-                    String::new(),
-                    first_sentence(&sentence(field)),
-                ),
-                (None, default) => (
-                    format!("`{name}`"),
-                    default
-                        .as_ref()
-                        .map_or_else(String::new, |value| format!("`{}`", value.0)),
-                    sentence(field),
-                ),
-            };
-            let required = if is_required { "yes" } else { "" };
-            let change = self.change(path, name);
-            rows.push([
-                link,
-                kind(field),
-                required.to_owned(),
-                default,
-                change.to_owned(),
-                meaning,
-            ]);
-        }
+        let mut rows = vec![heads.map(str::to_owned)];
+        rows.extend(fields.iter().map(|field| self.row(path, schema, *field)));
         // A column that says nothing in this table is left out.
         let shown: Vec<_> = (0..rows[0].len())
             .filter(|&column| rows[1..].iter().any(|row| !row[column].is_empty()))
@@ -179,6 +149,35 @@ impl Page {
             self.text.push_str("|\n");
         }
         self.text.push('\n');
+    }
+
+    /// Returns the cells of a field.
+    fn row(&self, path: &str, schema: &JSONSchemaProps, (name, field): Field<'_>) -> [String; 6] {
+        let is_required = schema
+            .required
+            .iter()
+            .flatten()
+            .any(|required| required == name);
+        let required = if is_required { "yes" } else { "" }.to_owned();
+        let change = self.change(path, name).to_owned();
+        // The section of an object has its whole text.
+        if section(field).is_some() {
+            let link = format!("[`{name}`](#{})", anchor(&format!("{path}.{name}")));
+            let meaning = first_sentence(&sentence(field));
+            return [link, kind(field), required, String::new(), change, meaning];
+        }
+        let default = field
+            .default
+            .as_ref()
+            .map_or_else(String::new, |value| format!("`{}`", value.0));
+        [
+            format!("`{name}`"),
+            kind(field),
+            required,
+            default,
+            change,
+            sentence(field),
+        ]
     }
 
     /// Returns when a field can change, as the rules about changes say; nothing if it always can.

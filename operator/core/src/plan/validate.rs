@@ -153,14 +153,14 @@ fn own_key(state: CredentialState, stack: &str) -> Result<Credential, ValidateEr
 
 /// Returns the key that marks the identifiers of jobs.
 fn job_ids(
-    surroundings: &StoreContext<'_>,
+    context: &StoreContext<'_>,
     state: CredentialState,
     stack: &str,
 ) -> Result<JobIds, ValidateError> {
     let secret = credentials::job_ids_name(stack);
     let key = credential(state, &secret, stack, &[JOB_IDS_KEY])?;
     Ok(JobIds {
-        checksum: surroundings.checksum(&key.data),
+        checksum: context.checksum(&key.data),
         key,
     })
 }

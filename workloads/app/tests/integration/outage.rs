@@ -3,7 +3,11 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shortener_testing::{database::TestDatabase, metrics::wait_for, proxy::Path};
+use shortener_testing::{
+    database::TestDatabase,
+    metrics::wait_for,
+    proxy::{Path, Proxy},
+};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, postgres::PgConnectOptions};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
@@ -71,12 +75,17 @@ async fn recovered(app: &App, path: &str) -> Duration {
     start.elapsed()
 }
 
-/// Returns the longest wait for an error response in each outage.
-async fn survives(database: &PgConnectOptions, path_of_bytes: Path) -> Vec<Duration> {
+/// Starts an app whose database is behind a proxy, and returns the path of a link.
+async fn app_behind_proxy(database: &PgConnectOptions) -> (Proxy, App, String) {
     let (proxy, options) = proxy_before(database).await;
     let app = App::start(&options).await;
     let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
-    let path = format!("/{code}");
+    (proxy, app, format!("/{code}"))
+}
+
+/// Returns the longest wait for an error response in each outage.
+async fn survives(database: &PgConnectOptions, path_of_bytes: Path) -> Vec<Duration> {
+    let (proxy, app, path) = app_behind_proxy(database).await;
     let (mut waits, mut recoveries) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         proxy.set(path_of_bytes);
@@ -112,13 +121,11 @@ async fn a_database_that_refuses_connections_is_reported_at_once_and_found_again
 #[tokio::test]
 async fn a_database_to_which_a_login_takes_two_seconds_is_found_again() {
     let database = TestDatabase::new().await;
-    let (proxy, options) = proxy_before(&database).await;
-    let app = App::start(&options).await;
-    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
+    let (proxy, app, path) = app_behind_proxy(&database).await;
     proxy.set(Path::Refused);
-    longest_wait(&app, &format!("/{code}")).await;
+    longest_wait(&app, &path).await;
     proxy.set(Path::Late(Duration::from_secs(2)));
-    recovered(&app, &format!("/{code}")).await;
+    recovered(&app, &path).await;
 }
 
 #[tokio::test]
@@ -139,12 +146,10 @@ async fn a_frozen_database_is_reported_after_three_seconds_and_found_again() {
 #[tokio::test]
 async fn a_database_that_needs_two_seconds_for_an_answer_is_not_taken_for_a_lost_one() {
     let database = TestDatabase::new().await;
-    let (proxy, options) = proxy_before(&database).await;
-    let app = App::start(&options).await;
-    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
+    let (proxy, app, path) = app_behind_proxy(&database).await;
     proxy.set(Path::Held);
     let public = app.public;
-    let look_up = tokio::spawn(async move { get(public, &format!("/{code}")).await });
+    let look_up = tokio::spawn(async move { get(public, &path).await });
     sleep(Duration::from_secs(2)).await;
     proxy.set(Path::Open);
     assert_eq!(look_up.await.unwrap().status, 302);

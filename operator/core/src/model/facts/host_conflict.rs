@@ -29,24 +29,24 @@ pub struct HostClaim {
     owner: String,
     /// The stack, as `namespace/name`.
     stack: String,
-    place: Exposure,
+    exposure: Exposure,
 }
 
 impl HostClaim {
     /// Returns the claim in the spec of a stack; `None` if the stack has an entry of its own.
     pub fn of(stack: &ShortenerStack) -> Option<Self> {
-        let place = Exposure::of(stack)?;
+        let exposure = Exposure::of(stack)?;
         Some(Self {
             owner: stack.uid()?,
             stack: title(stack.namespace(), &stack.name_any()),
-            place,
+            exposure,
         })
     }
 
     /// Returns the claim that a live Ingress of a stack records.
     pub fn of_ingress(ingress: &Ingress) -> Option<Self> {
         let spec = ingress.spec.as_ref()?;
-        let place = Exposure {
+        let exposure = Exposure {
             entries: vec![Entry::Class(spec.ingress_class_name.clone()?)],
             hosts: spec
                 .rules
@@ -55,14 +55,14 @@ impl HostClaim {
                 .filter_map(|rule| rule.host.clone())
                 .collect(),
         };
-        Self::recorded(&ingress.metadata, place)
+        Self::recorded(&ingress.metadata, exposure)
     }
 
     /// Returns the claim that a live HTTPRoute of a stack records.
     pub fn of_route(route: &HttpRoute) -> Option<Self> {
         let own = route.namespace()?;
         let parents = route.spec.parent_refs.iter();
-        let place = Exposure {
+        let exposure = Exposure {
             entries: parents
                 .map(|parent| Entry::Gateway {
                     namespace: parent.namespace.clone().unwrap_or_else(|| own.clone()),
@@ -73,17 +73,17 @@ impl HostClaim {
                 .collect(),
             hosts: route.spec.hostnames.clone(),
         };
-        Self::recorded(&route.metadata, place)
+        Self::recorded(&route.metadata, exposure)
     }
 
-    fn recorded(route: &ObjectMeta, place: Exposure) -> Option<Self> {
+    fn recorded(route: &ObjectMeta, exposure: Exposure) -> Option<Self> {
         let mut owners = route.owner_references.iter().flatten();
         let kind = ShortenerStack::kind(&());
         let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == kind)?;
         Some(Self {
             owner: owner.uid.clone(),
             stack: title(route.namespace.clone(), &owner.name),
-            place,
+            exposure,
         })
     }
 
@@ -94,7 +94,7 @@ impl HostClaim {
 
     /// Returns true when another stack has this claim and a request can be for either of the two.
     pub fn rivals(&self, other: &Self) -> bool {
-        self.owner != other.owner && self.place.meets(&other.place)
+        self.owner != other.owner && self.exposure.meets(&other.exposure)
     }
 }
 
@@ -128,13 +128,13 @@ pub fn host_conflict(
             .and_then(HostClaim::of);
     }
     let is_own = |claim: &&HostClaim| {
-        claim.owner == wanted.owner && claim.place.entries == wanted.place.entries
+        claim.owner == wanted.owner && claim.exposure.entries == wanted.exposure.entries
     };
     let kept = claims.iter().find(is_own);
     holder.map(|holder| HostConflict {
-        hosts: wanted.place.shared(&holder.place),
+        hosts: wanted.exposure.shared(&holder.exposure),
         holder: holder.stack,
-        kept: kept.map(|claim| claim.place.hosts.clone()),
+        kept: kept.map(|claim| claim.exposure.hosts.clone()),
     })
 }
 
@@ -159,7 +159,7 @@ fn title(namespace: Option<String>, name: &str) -> String {
     format!("{}/{name}", namespace.unwrap_or_default())
 }
 
-/// The place at which others route requests to a stack.
+/// How others route requests to a stack: by which entries, and for which hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Exposure {
     entries: Vec<Entry>,
@@ -182,7 +182,7 @@ enum Entry {
 }
 
 impl Exposure {
-    /// Returns the place of a stack; `None` if it has an entry of its own.
+    /// Returns the exposure of a stack; `None` if it has an entry of its own.
     fn of(stack: &ShortenerStack) -> Option<Self> {
         let gateway = &stack.spec.gateway;
         let entries = match gateway.provider {
@@ -204,7 +204,7 @@ impl Exposure {
         })
     }
 
-    /// Returns true when a request can be for either of two places.
+    /// Returns true when a request can be for either of two exposures.
     fn meets(&self, other: &Self) -> bool {
         let is_shared = |host| other.hosts.contains(host);
         let share_every_host = self.hosts.is_empty() && other.hosts.is_empty();
@@ -212,7 +212,7 @@ impl Exposure {
         (share_every_host || self.hosts.iter().any(is_shared)) && self.entries.iter().any(meet)
     }
 
-    /// Returns the hosts of both places.
+    /// Returns the hosts of both exposures.
     fn shared(&self, other: &Self) -> Vec<String> {
         let shared = self.hosts.iter().filter(|host| other.hosts.contains(host));
         shared.cloned().collect()

@@ -11,22 +11,22 @@ use crate::{
 /// Returns the checksum of each component whose pods read such a Secret. If one of them could not be read, the pods of the
 /// component stay as they are.
 pub(super) fn checksums(
-    surroundings: &StoreContext<'_>,
+    context: &StoreContext<'_>,
     contents: BTreeMap<Component, Result<PodContents, StepFailure>>,
     held: &mut HeldComponents,
 ) -> BTreeMap<Component, String> {
     let known = contents.into_iter().filter_map(|(component, contents)| {
         let contents = held.pods(component, contents.map_err(ValidateError::Unread))?;
-        Some((component, checksum(surroundings, contents)?))
+        Some((component, checksum(context, contents)?))
     });
     known.collect()
 }
 
 /// Returns the checksum of a content, or the one that was applied before a part went missing. New pods do not start without
 /// that part, which their status says, so nothing is gained by a restart of those that run.
-fn checksum(surroundings: &StoreContext<'_>, contents: PodContents) -> Option<String> {
+fn checksum(context: &StoreContext<'_>, contents: PodContents) -> Option<String> {
     if contents.missing {
         return contents.applied;
     }
-    Some(checksum::of_user(&surroundings.checksum(&contents.entries)))
+    Some(checksum::of_user(&context.checksum(&contents.entries)))
 }

@@ -19,12 +19,12 @@ use crate::{
 /// Resolves the collector and its backend; `None` while the profile is off. `own` contains the facts about the
 /// stack's own backend, if it has one. A backend that does not pass holds the collector as well, which sends to it.
 pub(super) fn collector(
-    surroundings: &StoreContext<'_>,
+    context: &StoreContext<'_>,
     own: Option<StoreFacts>,
     headers: Option<HeaderFacts>,
     held: &mut HeldComponents,
 ) -> Option<Collector> {
-    let spec = &surroundings.stack.spec;
+    let spec = &context.stack.spec;
     if !spec.profiles.contains(&Profile::Observability) {
         return None;
     }
@@ -36,9 +36,9 @@ pub(super) fn collector(
     }
     let own_backend = own.is_some();
     let backend = match (own, &observability.backend.external) {
-        (Some(facts), _) => telemetry::resolve(surroundings, facts).map(Backend::Managed),
+        (Some(facts), _) => telemetry::resolve(context, facts).map(Backend::Managed),
         (None, Some(external)) => {
-            external_backend(surroundings, external, headers).map(Backend::External)
+            external_backend(context, external, headers).map(Backend::External)
         }
         (None, None) => Ok(Backend::Nowhere),
     };
@@ -51,7 +51,7 @@ pub(super) fn collector(
         replicas: i32::from(!spec.stopped),
         pod: pod(
             &managed.pod,
-            &surroundings.defaults.images.otel,
+            &context.defaults.images.otel,
             otel::default_resources(),
         ),
         backend,
@@ -59,7 +59,7 @@ pub(super) fn collector(
 }
 
 fn external_backend(
-    surroundings: &StoreContext<'_>,
+    context: &StoreContext<'_>,
     spec: &Spec,
     headers: Option<HeaderFacts>,
 ) -> Result<ResolvedBackend, ValidateError> {
@@ -77,20 +77,17 @@ fn external_backend(
         traces: address(&spec.traces_endpoint, "traces"),
         logs: address(&spec.logs_endpoint, "logs"),
         headers: headers
-            .map(|facts| known_headers(surroundings, facts))
+            .map(|facts| known_headers(context, facts))
             .transpose()?,
     })
 }
 
-fn known_headers(
-    surroundings: &StoreContext<'_>,
-    facts: HeaderFacts,
-) -> Result<Headers, ValidateError> {
+fn known_headers(context: &StoreContext<'_>, facts: HeaderFacts) -> Result<Headers, ValidateError> {
     let HeaderFacts { secret, data } = facts;
     let data = data.map_err(ValidateError::Unread)?;
     match data.filter(|data| !data.is_empty()) {
         Some(data) => Ok(Headers {
-            checksum: surroundings.checksum(&data),
+            checksum: context.checksum(&data),
             names: data.into_keys().collect(),
             secret,
         }),

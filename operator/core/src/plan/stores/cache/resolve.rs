@@ -20,10 +20,10 @@ use crate::{
 const DEFAULT_MEMORY: &str = "128Mi";
 
 pub(in crate::plan) fn resolve(
-    surroundings: &StoreContext<'_>,
+    context: &StoreContext<'_>,
     facts: StoreFacts,
 ) -> Result<Cache, ValidateError> {
-    let spec = &surroundings.stack.spec.cache;
+    let spec = &context.stack.spec.cache;
     let managed = spec.managed.as_deref().cloned().unwrap_or_default();
     let max_memory = size(
         "cache.managed.maxMemory",
@@ -33,12 +33,12 @@ pub(in crate::plan) fn resolve(
         component: Component::Cache,
         pod: pod(
             &managed.pod,
-            &surroundings.defaults.images.cache,
+            &context.defaults.images.cache,
             default_resources(max_memory),
         ),
         volume: None,
     };
-    let store = surroundings.store(wanted, facts)?;
+    let store = context.store(wanted, facts)?;
     let external = match &store {
         Store::External { .. } => spec.external.as_ref(),
         Store::Managed(_) => None,

@@ -18,14 +18,14 @@ use crate::{
 };
 
 pub(in crate::plan) fn resolve(
-    surroundings: &StoreContext<'_>,
+    context: &StoreContext<'_>,
     facts: StoreFacts,
 ) -> Result<Store, ValidateError> {
-    let managed = surroundings.stack.spec.database.managed.as_deref();
+    let managed = context.stack.spec.database.managed.as_deref();
     let managed = managed.cloned().unwrap_or_default();
     let data = data(&facts);
-    let images = &surroundings.defaults.images;
-    let claim = component_name(&surroundings.stack.name_any(), Component::Postgres);
+    let images = &context.defaults.images;
+    let claim = component_name(&context.stack.name_any(), Component::Postgres);
     let image: &str = match (&managed.pod.image, data) {
         (Some(named), Data::Of(major)) => {
             same_major(named, major, claim)?;
@@ -49,8 +49,8 @@ pub(in crate::plan) fn resolve(
         pod,
         volume: Some(volume),
     };
-    let mut store = surroundings.store(wanted, facts)?;
-    let external = surroundings.stack.spec.database.external.as_ref();
+    let mut store = context.store(wanted, facts)?;
+    let external = context.stack.spec.database.external.as_ref();
     if let (Store::External { tls, pooler, .. }, Some(external)) = (&mut store, external) {
         *pooler = external.pooler;
         if let (Some(tls), Some(settings)) = (tls, &external.tls) {

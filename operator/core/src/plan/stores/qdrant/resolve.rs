@@ -19,7 +19,7 @@ use crate::{
 
 /// Resolves the vector store. `key` is the API key of an external one.
 pub(in crate::plan) fn resolve(
-    surroundings: &StoreContext<'_>,
+    context: &StoreContext<'_>,
     facts: StoreFacts,
     key: Option<Referenced>,
 ) -> Result<Vector, ValidateError> {
@@ -29,18 +29,18 @@ pub(in crate::plan) fn resolve(
         distance,
         managed,
         external: _,
-    } = surroundings.stack.spec.vector.clone();
+    } = context.stack.spec.vector.clone();
     let managed = *managed.unwrap_or_default();
     let wanted = RequestedStore {
         component: Component::Qdrant,
         pod: pod(
             &managed.pod,
-            &surroundings.defaults.images.qdrant,
+            &context.defaults.images.qdrant,
             default_resources(),
         ),
         volume: Some(volume(managed.storage, managed.storage_class_name)),
     };
-    let mut store = surroundings.store(wanted, facts)?;
+    let mut store = context.store(wanted, facts)?;
     let mut api_key = None;
     if let (Store::External { checksum, .. }, Some(Referenced { reference, value })) =
         (&mut store, key)
@@ -52,7 +52,7 @@ pub(in crate::plan) fn resolve(
         })?;
         let entries = BTreeMap::from([(reference.key.clone(), value)]);
         checksum.push('.');
-        checksum.push_str(&surroundings.checksum(&entries));
+        checksum.push_str(&context.checksum(&entries));
         api_key = Some(reference);
     }
     Ok(Vector {

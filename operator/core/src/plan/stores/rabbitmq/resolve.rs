@@ -34,16 +34,16 @@ const OPERATOR_PURPOSE: &str = "the operator's user of the broker";
 
 /// Resolves the queue. `workers` take its jobs.
 pub(in crate::plan) fn resolve(
-    surroundings: &StoreContext<'_>,
+    context: &StoreContext<'_>,
     facts: StoreFacts,
     workers: Workers,
     draining: Option<Draining>,
 ) -> Result<Queue, ValidateError> {
-    let spec = &surroundings.stack.spec.queue;
+    let spec = &context.stack.spec.queue;
     let managed = spec.managed.as_deref().cloned().unwrap_or_default();
     let server = pod(
         &managed.pod,
-        &surroundings.defaults.images.rabbitmq,
+        &context.defaults.images.rabbitmq,
         default_resources(),
     );
     let limits = server.resources.limits.clone().unwrap_or_default();
@@ -61,8 +61,8 @@ pub(in crate::plan) fn resolve(
         volume: Some(volume(managed.storage, managed.storage_class_name)),
     };
     Ok(Queue {
-        operator: operator(surroundings, &facts),
-        store: surroundings.store(wanted, facts)?,
+        operator: operator(context, &facts),
+        store: context.store(wanted, facts)?,
         limits: queue_limits(spec)?,
         public_tasks: spec
             .public_tasks
@@ -77,7 +77,7 @@ pub(in crate::plan) fn resolve(
 /// Returns the operator's own user of a managed broker. Its first password follows from the stack's own key, which is
 /// random, so a Secret that is restored without it needs no more than the user and the password of the programs. As soon
 /// as the Secret has a password, that one counts.
-fn operator(surroundings: &StoreContext<'_>, facts: &StoreFacts) -> Option<BrokerOperator> {
+fn operator(context: &StoreContext<'_>, facts: &StoreFacts) -> Option<BrokerOperator> {
     let StoreFacts::Managed {
         credentials: CredentialState::Existing(data) | CredentialState::Generated(data),
         ..
@@ -88,14 +88,14 @@ fn operator(surroundings: &StoreContext<'_>, facts: &StoreFacts) -> Option<Broke
     let programs = String::from_utf8_lossy(&data.get(USERNAME_KEY)?.0);
     let stored = data.get(OPERATOR_PASSWORD_KEY);
     let stored = stored.filter(|stored| !stored.0.is_empty()).cloned();
-    let first = || ByteString(surroundings.derived_password(OPERATOR_PURPOSE).into_bytes());
+    let first = || ByteString(context.derived_password(OPERATOR_PURPOSE).into_bytes());
     let password = stored.unwrap_or_else(first);
     let entry = BTreeMap::from([(OPERATOR_PASSWORD_KEY.to_owned(), password.clone())]);
     Some(BrokerOperator {
         // Never the name of the programs' user.
         username: format!("{programs}-operator"),
         password,
-        checksum: surroundings.checksum(&entry),
+        checksum: context.checksum(&entry),
     })
 }
 
@@ -188,7 +188,7 @@ mod tests {
             running_image: None,
             claim: None,
         };
-        let surroundings = StoreContext {
+        let context = StoreContext {
             stack: &stored_stack(json!({})),
             checksum_key: &Credential {
                 data: data(&[(CHECKSUM_KEY, key)]),
@@ -196,7 +196,7 @@ mod tests {
             },
             defaults: &defaults(),
         };
-        operator(&surroundings, &facts).unwrap()
+        operator(&context, &facts).unwrap()
     }
 
     #[test]

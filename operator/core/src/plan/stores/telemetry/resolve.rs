@@ -13,10 +13,10 @@ use crate::{
 
 /// Resolves the backend.
 pub(in crate::plan) fn resolve(
-    surroundings: &StoreContext<'_>,
+    context: &StoreContext<'_>,
     facts: StoreFacts,
 ) -> Result<Store, ValidateError> {
-    let spec = &surroundings.stack.spec.observability.backend;
+    let spec = &context.stack.spec.observability.backend;
     let ManagedBackend {
         storage,
         storage_class_name,
@@ -27,10 +27,10 @@ pub(in crate::plan) fn resolve(
         component: Component::Telemetry,
         pod: pod(
             &settings,
-            &surroundings.defaults.images.telemetry,
+            &context.defaults.images.telemetry,
             default_resources(),
         ),
         volume: Some(volume(storage, storage_class_name)),
     };
-    surroundings.store(wanted, facts)
+    context.store(wanted, facts)
 }
