@@ -13,7 +13,7 @@ use lapin::message::Delivery;
 use serde::Serialize;
 use shortener_common::{
     budget::Share,
-    queue::{Broker, dead_letter::DeadLetter, job, origin::Origin},
+    queue::{Broker, dead_letter::DeadLetter, job},
 };
 use tokio::sync::{Mutex, MutexGuard};
 use tracing::field::display;
@@ -198,7 +198,7 @@ impl DeadLetters {
         match (operation, id) {
             (Operation::Replay, None) => return Ok(false),
             (Operation::Replay, Some(id)) => {
-                self.publisher.publish(replayed(id, letter, by)).await?;
+                self.publisher.publish(replayed(id, letter)).await?;
             }
             (Operation::Drop, _) => {}
         }
@@ -208,18 +208,12 @@ impl DeadLetters {
     }
 }
 
-/// Returns the job of a dead letter as if it had never failed: same identifier, same body, same trace. If it came without
-/// a key, whoever replays it answers for it: the workers would otherwise refuse a task that is not public.
-fn replayed(id: Uuid, letter: Delivery, by: Option<&str>) -> NewJob {
+/// Returns the job of a dead letter as if it had never failed: same identifier, same body, same sender, same trace.
+fn replayed(id: Uuid, letter: Delivery) -> NewJob {
     let DeadLetter { origin, .. } = DeadLetter::read(&letter.properties, &letter.data);
     NewJob {
         id,
-        origin: match origin {
-            Origin::Anonymous => {
-                by.map_or(Origin::Internal, |client| Origin::Client(client.into()))
-            }
-            known => known,
-        },
+        origin,
         request: job::publication_of(&letter.properties),
         tracestate: job::tracestate_of(&letter.properties),
         body: letter.data.into(),

@@ -64,7 +64,7 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     let origin = origin_of(client.as_ref());
     let (text, share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
     let task = task_of(&text).map_err(body::malformed)?;
-    if origin == Origin::Anonymous && !state.config.queue.public_tasks.contains(&task) {
+    if origin == Origin::Anonymous && !state.config.public_tasks.contains(&task) {
         return Err(needs_key(&state, client.as_ref()));
     }
     let new = queue.publisher.ids.mint();

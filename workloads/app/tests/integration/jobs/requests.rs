@@ -111,7 +111,7 @@ async fn the_settings_name_the_tasks_that_are_public() {
     ] {
         let app = App::start_with(&database, |config| {
             config.queue.queue_url = Some(broker.url());
-            config.queue.public_tasks = PublicTasks::parse(list).unwrap();
+            config.public_tasks = PublicTasks::parse(list).unwrap();
         })
         .await;
         metrics::wait_for(app.internal, "queue_up 1").await;
