@@ -198,7 +198,7 @@ impl Processor {
 
     /// Runs the task. A panic or a timeout counts as a failure.
     async fn handle(&self, job: &Job) -> Result<Outcome, StoreError> {
-        let task = self.registry.get(&job.task);
+        let task = self.registry.get(&job.fields.task);
         // Inside the future, so that a panic of the task is always caught here.
         let work = async { task.handle(job, &self.context).await };
         let work = AssertUnwindSafe(work).catch_unwind();

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, StatusCode, Uri};
 use jiff::Timestamp;
 use serde::Serialize;
 use shortener_common::{
-    queue::{job::task_of, origin::Origin},
+    queue::{job::Fields, origin::Origin},
     trace::{TRACESTATE, TraceContext},
 };
 use uuid::Uuid;
@@ -63,7 +63,7 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     let client: Option<Client> = request.extensions().get().cloned();
     let origin = origin_of(client.as_ref());
     let (text, share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
-    let task = task_of(&text).map_err(body::malformed)?;
+    let Fields { task, .. } = Fields::read(&text).map_err(body::malformed)?;
     if origin == Origin::Anonymous && !state.config.public_tasks.contains(&task) {
         return Err(needs_key(&state, client.as_ref()));
     }

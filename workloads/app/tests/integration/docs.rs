@@ -330,8 +330,8 @@ async fn with_the_queue_a_change_is_a_job_that_continues_the_trace() {
         let job = shortener_common::queue::job::Job::parse(&message.properties, message.data);
         let job = job.unwrap();
         assert_eq!(
-            (job.task.as_str(), &job.payload["id"]),
-            ("index", &json!(id))
+            (job.fields.task.as_str(), job.fields.client_id),
+            ("index", Some(id.to_string()))
         );
         assert_eq!(answer["job_id"], job.id.to_string());
         assert_eq!(answer["trace_id"], job.trace.trace_id.to_string());

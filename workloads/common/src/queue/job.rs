@@ -1,16 +1,16 @@
 //! A job as a message: the body is the JSON object of the client, unchanged; everything else is in the properties.
 
-mod task;
+mod fields;
+mod rules;
 
 use jiff::Timestamp;
 use lapin::{
     BasicProperties,
     types::{AMQPValue, FieldTable},
 };
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
-pub use self::task::{names_of, task_of};
+pub use self::{fields::Fields, rules::FieldError};
 use super::origin::{ORIGIN, Origin};
 use crate::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 
@@ -52,12 +52,7 @@ pub struct Job {
     /// The identifier, assigned when the job was accepted.
     pub id: Uuid,
     pub origin: Origin,
-    /// The client's name of the task; empty if there is none.
-    pub task: String,
-    /// The client's name of the job. It is stored as data and never used as an identifier.
-    pub client_id: Option<String>,
-    /// The whole object.
-    pub payload: Map<String, Value>,
+    pub fields: Fields,
     /// The object exactly as the client wrote it.
     pub text: String,
     /// The trace context of the processing, a child of the publication.
@@ -84,18 +79,12 @@ impl Job {
     /// Fails if the message is not a job. Such a message never becomes one.
     pub fn parse(properties: &BasicProperties, body: Vec<u8>) -> Result<Self, Invalid> {
         let id = id_of(properties).ok_or(Invalid::MessageId)?;
-        let text = String::from_utf8(body).map_err(|_| Invalid::Body)?;
-        let Ok(Value::Object(payload)) = serde_json::from_str(&text) else {
-            return Err(Invalid::Body);
-        };
+        let fields = Fields::read(&body).map_err(|_| Invalid::Body)?;
         Ok(Self {
             id,
             origin: Origin::of(header(properties, ORIGIN)),
-            // As the app found it when it decided whether the sender may enqueue it.
-            task: task_of(text.as_bytes()).map_err(|_| Invalid::Body)?,
-            client_id: payload.get("id").and_then(client_id),
-            payload,
-            text,
+            fields,
+            text: String::from_utf8(body).map_err(|_| Invalid::Body)?,
             trace: trace_of(properties),
             returns: returns(properties),
         })
@@ -162,15 +151,6 @@ pub(super) fn text_of(value: &AMQPValue) -> Option<&[u8]> {
     }
 }
 
-/// Keeps a string as it is, and formats any other value as JSON.
-pub(super) fn client_id(id: &Value) -> Option<String> {
-    match id {
-        Value::Null => None,
-        Value::String(id) => Some(label(id)),
-        other => Some(label(&other.to_string())),
-    }
-}
-
 /// Shortens a text for log lines, and replaces the one character that PostgreSQL cannot store.
 pub(super) fn label(text: &str) -> String {
     // Nearly every text is fine as it is.
@@ -216,8 +196,8 @@ mod tests {
         let (id, trace, properties) = published();
         let body = r#"{ "task":"email", "id":1 }"#;
         let job = Job::parse(&properties, body.as_bytes().to_vec()).unwrap();
-        assert_eq!((job.id, job.task.as_str()), (id, "email"));
-        assert_eq!(job.client_id.as_deref(), Some("1"));
+        assert_eq!((job.id, job.fields.task.as_str()), (id, "email"));
+        assert_eq!(job.fields.client_id.as_deref(), Some("1"));
         assert_eq!(job.text, body);
         assert_eq!(job.trace.trace_id, trace.trace_id);
         assert_eq!(job.trace.parent, Some(trace.span_id));
@@ -285,29 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn task_and_client_identifier_are_taken_from_any_object() {
+    fn long_names_are_cut_and_have_no_character_that_the_database_cannot_store() {
         let long = "x".repeat(300);
-        let very_long = format!("{{\"task\":\"{long}\",\"id\":[\"{long}\"]}}");
-        let cut = format!("[\"{}", &long[..254]);
-        for (body, task, client_id) in [
-            ("{}", "", None),
-            (r#"{"task":7,"id":null}"#, "", None),
-            (r#"{"task":"a","id":"b"}"#, "a", Some("b")),
-            (r#"{"id":1.5}"#, "", Some("1.5")),
-            (r#"{"id":{"a":[true]}}"#, "", Some(r#"{"a":[true]}"#)),
-            (
-                r#"{"task":"a\u0000b","id":"\u0000"}"#,
-                "a\u{fffd}b",
-                Some("\u{fffd}"),
-            ),
-            (very_long.as_str(), &long[..256], Some(cut.as_str())),
-        ] {
-            let job = parsed(body).unwrap();
-            assert_eq!(
-                (job.task.as_str(), job.client_id.as_deref()),
-                (task, client_id)
-            );
-        }
+        let job = parsed(&format!(r#"{{"task":"{long}","id":"{long}"}}"#)).unwrap();
+        assert_eq!(job.fields.task, long[..256]);
+        assert_eq!(job.fields.client_id.as_deref(), Some(&long[..256]));
+        let job = parsed(r#"{"task":"a\u0000b","id":"\u0000"}"#).unwrap();
+        assert_eq!(job.fields.task, "a\u{fffd}b");
+        assert_eq!(job.fields.client_id.as_deref(), Some("\u{fffd}"));
     }
 
     #[test]

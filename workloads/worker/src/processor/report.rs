@@ -26,9 +26,9 @@ pub(super) fn describe(job: &Job, span: &mut Span) {
     if !span.is_recording() {
         return;
     }
-    span.set("job.task", job.task.clone())
+    span.set("job.task", job.fields.task.clone())
         .set("job.returns", i64::from(job.returns));
-    if let Some(id) = &job.client_id {
+    if let Some(id) = &job.fields.client_id {
         span.set("job.client_id", id.clone());
     }
 }
@@ -39,8 +39,8 @@ pub(super) fn log_start(job: &Job) {
         trace_id = %job.trace.trace_id,
         span_id = %job.trace.span_id,
         job.id = %job.id,
-        job.client_id = job.client_id.as_deref(),
-        job.task = job.task,
+        job.client_id = job.fields.client_id.as_deref(),
+        job.task = job.fields.task,
         job.returns = job.returns,
         "job_start"
     );
@@ -55,8 +55,8 @@ pub(super) fn log_end(job: &Job, outcome: &JobOutcome, duration: Duration) {
                 trace_id = %job.trace.trace_id,
                 span_id = %job.trace.span_id,
                 job.id = %job.id,
-                job.client_id = job.client_id.as_deref(),
-                job.task = job.task,
+                job.client_id = job.fields.client_id.as_deref(),
+                job.task = job.fields.task,
                 duration = duration.as_secs_f64(),
                 error.message = outcome.reason(),
                 $event
