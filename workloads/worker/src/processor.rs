@@ -182,11 +182,11 @@ impl Processor {
             }
             Outcome::Reject(reason) => {
                 self.ledger.fail(job.id, &reason).await?;
-                JobOutcome::Rejected(reason)
+                rejected(job, reason)
             }
             Outcome::Fault(reason) => {
                 self.ledger.fail(job.id, &internal_error(job)).await?;
-                JobOutcome::Rejected(reason)
+                rejected(job, reason)
             }
         })
     }
@@ -218,6 +218,11 @@ impl Processor {
             }
         }
     }
+}
+
+fn rejected(job: &Job, reason: String) -> JobOutcome {
+    let sender = job.origin.clone();
+    JobOutcome::Rejected { reason, sender }
 }
 
 /// Returns the text for the ledger about an error of a backend. `GET /jobs/<id>` shows the ledger to every client, so

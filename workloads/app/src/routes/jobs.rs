@@ -63,10 +63,8 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     let client: Option<Client> = request.extensions().get().cloned();
     let origin = origin_of(client.as_ref());
     let (text, share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
-    let Fields { task, .. } = Fields::read(&text).map_err(body::malformed)?;
-    if origin == Origin::Anonymous && !state.config.public_tasks.contains(&task) {
-        return Err(needs_key(&state, client.as_ref()));
-    }
+    let fields = Fields::read(&text).map_err(body::malformed)?;
+    admit(&state, client.as_ref(), &origin, &fields)?;
     let new = queue.publisher.ids.mint();
     let claim = match &key {
         Some(key) => queue.jobs.claim(key, &text, new).await?,
@@ -110,10 +108,22 @@ fn origin_of(client: Option<&Client>) -> Origin {
     }
 }
 
-/// Returns the error of a task that needs a key.
-fn needs_key(state: &SharedState, client: Option<&Client>) -> Error {
-    let refusal = state.guard.refusal(Scope::Jobs, client);
-    refusal.unwrap_or(Error::TaskNotPublic)
+/// Decides whether to accept a job. The workers do not decide it again.
+fn admit(
+    state: &SharedState,
+    client: Option<&Client>,
+    origin: &Origin,
+    fields: &Fields,
+) -> Result<(), Error> {
+    if *origin == Origin::Anonymous && !state.config.public_tasks.contains(&fields.task) {
+        let refusal = state.guard.refusal(Scope::Jobs, client);
+        return Err(refusal.unwrap_or(Error::TaskNotPublic));
+    }
+    if fields.needs_vector_store() && state.vector.is_none() {
+        return Err(Error::ProfileDisabled("vector"));
+    }
+    let checked = fields.check();
+    checked.map_err(|error| Error::invalid(error.field, error.rule))
 }
 
 /// Notes that the job of a key is published.

@@ -67,7 +67,7 @@ pub(super) fn log_end(job: &Job, outcome: &JobOutcome, duration: Duration) {
         JobOutcome::Done => line!(info, "job_done"),
         JobOutcome::Duplicate => line!(info, "job_duplicate"),
         JobOutcome::Failed { .. } => line!(error, "job_failed"),
-        JobOutcome::Rejected(_) | JobOutcome::Invalid(_) => line!(error, "job_rejected"),
+        JobOutcome::Rejected { .. } | JobOutcome::Invalid(_) => line!(error, "job_rejected"),
         JobOutcome::GivenBack => line!(warn, "job_given_back"),
     }
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::Fields;
 use crate::documents::DocumentId;
 
+const INDEX: &str = "index";
+const REINDEX: &str = "reindex";
+const WAIT: &str = "wait";
 /// The maximum time of the task `wait`, in milliseconds.
 const MAX_MS: u64 = 60_000;
 
@@ -18,6 +21,24 @@ pub struct FieldError {
 }
 
 impl Fields {
+    /// Checks the fields that the task requires.
+    ///
+    /// # Errors
+    /// Fails if one of them breaks its rule: the job can never succeed.
+    pub fn check(&self) -> Result<(), FieldError> {
+        match self.task.as_str() {
+            INDEX => self.document().map(drop),
+            WAIT => self.wait_time().map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns true if the task needs the vector store.
+    #[must_use]
+    pub fn needs_vector_store(&self) -> bool {
+        [INDEX, REINDEX].contains(&self.task.as_str())
+    }
+
     /// Returns the document of the task `index`.
     ///
     /// # Errors
@@ -49,6 +70,22 @@ mod tests {
 
     fn fields(body: &str) -> Fields {
         Fields::read(body.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn each_task_has_its_own_rule_and_others_have_none() {
+        for (body, wrong) in [
+            ("{}", None),
+            (r#"{"task":"email","id":"a","ms":-1}"#, None),
+            (r#"{"task":"index","id":7}"#, None),
+            (r#"{"task":"index"}"#, Some("id")),
+            (r#"{"task":"wait","ms":7}"#, None),
+            (r#"{"task":"w\u0061it","id":7}"#, Some("ms")),
+            (r#"{"task":"reindex"}"#, None),
+        ] {
+            let error = fields(body).check().err();
+            assert_eq!(error.map(|error| error.field), wrong, "{body}");
+        }
     }
 
     #[test]
