@@ -48,6 +48,27 @@ async fn a_job_is_done_once_recorded_as_it_was_sent_and_gone_from_the_queue() {
 }
 
 #[tokio::test]
+async fn a_large_job_is_stored_for_those_with_a_key_only() {
+    let database = TestDatabase::new().await;
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let _worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
+    let body = |bytes: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8));
+    let client = Origin::Client("shop".into());
+    for (sender, bytes, stored) in [
+        (&Origin::Anonymous, 1024, Some(1024)),
+        (&Origin::Anonymous, 1025, None),
+        (&client, 48 * 1024, Some(48 * 1024)),
+    ] {
+        let id = publish_as(&broker, sender, &body(bytes)).await;
+        wait_until(&pool, id, "done").await;
+        let length = "SELECT octet_length(payload::text) FROM jobs WHERE message_id = $1::uuid";
+        let length = sqlx::query_scalar::<_, Option<i32>>(length).bind(id.to_string());
+        let length = length.fetch_one(&pool).await.unwrap();
+        assert_eq!(length, stored, "{sender:?}");
+    }
+}
+
+#[tokio::test]
 async fn three_workers_share_the_queue_and_each_holds_one_job() {
     let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
