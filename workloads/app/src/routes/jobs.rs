@@ -64,13 +64,8 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     let origin = origin_of(client.as_ref());
     let (text, share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
     let fields = Fields::read(&text).map_err(body::malformed)?;
-    admit(&state, client.as_ref(), &origin, &fields)?;
-    let new = queue.publisher.ids.mint();
-    let claim = match &key {
-        Some(key) => queue.jobs.claim(key, &text, new).await?,
-        None => Claim::ToPublish(new),
-    };
-    let id = match claim {
+    let admitted = admit(&state, client.as_ref(), &origin, &fields);
+    let id = match claim(queue, key.as_deref(), &text, admitted).await? {
         Claim::OtherBody => return Err(Error::KeyReused),
         Claim::Enqueued(id) => id,
         // In case of doubt it is published again with the same identifier, and the workers discard the second message as a
@@ -105,6 +100,28 @@ fn origin_of(client: Option<&Client>) -> Origin {
             Origin::Client(Arc::clone(&client.name))
         }
         _ => Origin::Anonymous,
+    }
+}
+
+/// Returns the job that the request stands for. A job that was accepted stays accepted, even if the settings have changed
+/// since.
+async fn claim(
+    queue: &Queue,
+    key: Option<&str>,
+    text: &[u8],
+    admitted: Result<(), Error>,
+) -> Result<Claim, Error> {
+    match (key, admitted) {
+        (Some(key), Ok(())) => {
+            let new = queue.publisher.ids.mint();
+            Ok(queue.jobs.claim(key, text, new).await?)
+        }
+        (None, Ok(())) => Ok(Claim::ToPublish(queue.publisher.ids.mint())),
+        (Some(key), Err(refusal)) => match queue.jobs.claimed(key, text).await? {
+            None | Some(Claim::ToPublish(_)) => Err(refusal),
+            Some(claim) => Ok(claim),
+        },
+        (None, Err(refusal)) => Err(refusal),
     }
 }
 

@@ -18,6 +18,10 @@ const CLAIM: &str = "INSERT INTO job_keys (key, body_sha256, message_id) VALUES 
 const HOLDER: &str = "SELECT body_sha256 = sha256($2), message_id, enqueued_at IS NOT NULL \
     FROM job_keys WHERE key = $1";
 
+/// Reads the claim of a key that has not expired.
+const CLAIMED: &str = "SELECT body_sha256 = sha256($2), message_id, enqueued_at IS NOT NULL \
+    FROM job_keys WHERE key = $1 AND created_at >= now() - interval '1 day'";
+
 const ENQUEUED: &str = "UPDATE job_keys SET enqueued_at = now() \
     WHERE key = $1 AND message_id = $2 AND enqueued_at IS NULL";
 
@@ -64,6 +68,17 @@ pub enum Claim {
     Enqueued(Uuid),
     /// The key was used with another body before.
     OtherBody,
+}
+
+/// The row of a key: whether the body is the same one, the job, and whether the broker confirmed it.
+type Holder = (bool, Uuid, bool);
+
+fn claim_of((same_body, id, enqueued): Holder) -> Claim {
+    match (same_body, enqueued) {
+        (false, _) => Claim::OtherBody,
+        (true, false) => Claim::ToPublish(id),
+        (true, true) => Claim::Enqueued(id),
+    }
 }
 
 /// The jobs of one stack; cheap to clone.
@@ -116,7 +131,7 @@ impl Jobs {
     /// # Errors
     /// Fails if the database is down.
     pub async fn claim(&self, key: &str, body: &[u8], id: Uuid) -> Result<Claim, StoreError> {
-        let (same_body, id, enqueued): (bool, Uuid, bool) = self
+        let holder: Holder = self
             .0
             .run("INSERT job_keys", |pool| async move {
                 let claim = sqlx::query(CLAIM).bind(key).bind(body).bind(id);
@@ -125,11 +140,22 @@ impl Jobs {
                 holder.fetch_one(&pool).await
             })
             .await?;
-        Ok(match (same_body, enqueued) {
-            (false, _) => Claim::OtherBody,
-            (true, false) => Claim::ToPublish(id),
-            (true, true) => Claim::Enqueued(id),
-        })
+        Ok(claim_of(holder))
+    }
+
+    /// Returns the job of a key; `None` if no request has claimed the key.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn claimed(&self, key: &str, body: &[u8]) -> Result<Option<Claim>, StoreError> {
+        let holder: Option<Holder> = self
+            .0
+            .look_up("SELECT job_keys", |pool| async move {
+                let holder = sqlx::query_as(CLAIMED).bind(key).bind(body);
+                holder.fetch_optional(&pool).await
+            })
+            .await?;
+        Ok(holder.map(claim_of))
     }
 
     /// Records that the broker confirmed the job of a key.
