@@ -98,6 +98,9 @@ impl Processor {
         let mut span = messaging::process(&self.tracer, trace, id, bytes);
         let outcome = match parsed {
             Ok(job) => {
+                if job::id_of(properties).is_none() {
+                    report::log_unnamed(&job);
+                }
                 report::log_start(&job);
                 let outcome = in_span(&span, self.hold(&job, shutdown)).await;
                 self.metrics.holding.set(0);

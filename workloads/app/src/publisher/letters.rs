@@ -13,7 +13,11 @@ use lapin::message::Delivery;
 use serde::Serialize;
 use shortener_common::{
     budget::Share,
-    queue::{Broker, dead_letter::DeadLetter, job},
+    queue::{
+        Broker,
+        dead_letter::DeadLetter,
+        job::{self, Fields},
+    },
 };
 use tokio::sync::{Mutex, MutexGuard};
 use tracing::field::display;
@@ -194,13 +198,13 @@ impl DeadLetters {
         operation: Operation,
         by: Option<&str>,
     ) -> Result<bool, LettersError> {
-        let (id, tag) = (job::id_of(&letter.properties), letter.delivery_tag);
-        match (operation, id) {
-            (Operation::Replay, None) => return Ok(false),
-            (Operation::Replay, Some(id)) => {
-                self.publisher.publish(replayed(id, letter)).await?;
+        let (mut id, tag) = (job::id_of(&letter.properties), letter.delivery_tag);
+        if operation == Operation::Replay {
+            if Fields::read(&letter.data).is_err() {
+                return Ok(false);
             }
-            (Operation::Drop, _) => {}
+            let id = *id.get_or_insert_with(|| self.publisher.ids.mint());
+            self.publisher.publish(replayed(id, letter)).await?;
         }
         session.acknowledge(tag).await?;
         record(operation, id, by);

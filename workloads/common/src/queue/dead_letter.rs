@@ -18,7 +18,7 @@ const DEATHS: &str = "x-death";
 /// What a list of dead letters shows of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The identifier of the job; `None` if the message never was one.
+    /// The identifier of the job; `None` if the message has none.
     pub id: Option<Uuid>,
     /// The client's name of the task; empty if there is none.
     pub task: String,

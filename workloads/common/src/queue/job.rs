@@ -8,6 +8,7 @@ use lapin::{
     BasicProperties,
     types::{AMQPValue, FieldTable},
 };
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 pub use self::{fields::Fields, rules::FieldError};
@@ -49,7 +50,7 @@ pub fn properties(
 /// A job as a worker receives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The identifier, assigned when the job was accepted.
+    /// The identifier, assigned when the job was accepted; a new one if the message has none.
     pub id: Uuid,
     pub origin: Origin,
     pub fields: Fields,
@@ -61,16 +62,10 @@ pub struct Job {
     pub returns: u32,
 }
 
-/// The reason why a message can never become a job.
+/// A message that can never become a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
-    /// The body is not a JSON object.
-    #[error("the body is not a JSON object")]
-    Body,
-    /// The message has no valid identifier. Without one, a redelivery could not be distinguished from a new job.
-    #[error("the property message-id is not a UUID")]
-    MessageId,
-}
+#[error("the body is not a JSON object")]
+pub struct Invalid;
 
 impl Job {
     /// Parses a message.
@@ -78,23 +73,31 @@ impl Job {
     /// # Errors
     /// Fails if the message is not a job. Such a message never becomes one.
     pub fn parse(properties: &BasicProperties, body: Vec<u8>) -> Result<Self, Invalid> {
-        let id = id_of(properties).ok_or(Invalid::MessageId)?;
-        let fields = Fields::read(&body).map_err(|_| Invalid::Body)?;
+        let fields = Fields::read(&body).map_err(|_| Invalid)?;
         Ok(Self {
-            id,
+            id: id_of(properties).unwrap_or_else(Uuid::now_v7),
             origin: Origin::of(header(properties, ORIGIN)),
             fields,
-            text: String::from_utf8(body).map_err(|_| Invalid::Body)?,
+            text: String::from_utf8(body).map_err(|_| Invalid)?,
             trace: trace_of(properties),
             returns: returns(properties),
         })
     }
 }
 
-/// Returns the identifier of the job in a message; `None` if the message never becomes a job.
+/// Returns the identifier of the job in a message; `None` if it has none. Messages of other senders may have one of another
+/// form: a UUID is made of it, the same one at every delivery.
 #[must_use]
 pub fn id_of(properties: &BasicProperties) -> Option<Uuid> {
-    properties.message_id().as_ref()?.as_str().parse().ok()
+    let text = properties.message_id().as_ref()?.as_str();
+    (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| hashed(text)))
+}
+
+fn hashed(text: &str) -> Uuid {
+    let digest: [u8; 32] = Sha256::digest(text).into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 /// Returns the trace context of the processing, for jobs and for invalid messages.
@@ -242,25 +245,31 @@ mod tests {
     #[test]
     fn only_a_json_object_can_be_a_job() {
         for bad in ["", "x", "[]", "1", "null", "\"{}\"", "{\"a\":1,}", "{}{}"] {
-            assert_eq!(parsed(bad).unwrap_err(), Invalid::Body, "{bad}");
+            assert_eq!(parsed(bad).unwrap_err(), Invalid, "{bad}");
         }
         assert_eq!(
             Job::parse(&published().2, b"{\"a\":\"\xff\"}".to_vec()).unwrap_err(),
-            Invalid::Body
+            Invalid
         );
         assert!(parsed("{}").is_ok());
     }
 
     #[test]
-    fn a_job_needs_an_identity() {
+    fn a_message_without_a_uuid_is_a_job() {
+        let id = |id: &str| {
+            let properties = BasicProperties::default().with_message_id(id.into());
+            Job::parse(&properties, b"{}".to_vec()).unwrap().id
+        };
+        assert_eq!(id("m-1"), id("m-1"));
+        assert_eq!(id("m-1").get_version_num(), 8);
+        assert_ne!(id("m-1"), id("m-2"));
         for properties in [
             BasicProperties::default(),
-            BasicProperties::default().with_message_id("7".into()),
+            BasicProperties::default().with_message_id("".into()),
         ] {
-            assert_eq!(
-                Job::parse(&properties, b"{}".to_vec()).unwrap_err(),
-                Invalid::MessageId
-            );
+            assert_eq!(id_of(&properties), None);
+            let parse = || Job::parse(&properties, b"{}".to_vec()).unwrap().id;
+            assert_ne!(parse(), parse());
         }
     }
 

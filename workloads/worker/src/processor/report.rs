@@ -21,6 +21,17 @@ pub(super) fn log_invalid(trace: TraceContext, invalid: &Invalid) {
     );
 }
 
+/// Writes the log line of a job whose message has no identifier: a redelivery would repeat its effect.
+pub(super) fn log_unnamed(job: &Job) {
+    tracing::warn!(
+        event = "job_unnamed",
+        trace_id = %job.trace.trace_id,
+        span_id = %job.trace.span_id,
+        job.id = %job.id,
+        "job_unnamed"
+    );
+}
+
 /// Adds the client's names of a job to the span.
 pub(super) fn describe(job: &Job, span: &mut Span) {
     if !span.is_recording() {

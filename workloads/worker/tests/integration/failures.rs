@@ -63,11 +63,10 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
     let nonsense = publish(&broker, r#"{"task":"asks_nonsense"}"#).await;
     let never = publish(&broker, r#"{"task":"never"}"#).await;
     let not_json = publish(&broker, "not json").await;
-    broker.publish(BasicProperties::default(), b"{}").await;
     let good = publish(&broker, r#"{"task":"count"}"#).await;
 
     wait_until(&pool, good, "done").await;
-    broker.wait_for("jobs.dlq", (6, 0)).await;
+    broker.wait_for("jobs.dlq", (5, 0)).await;
     broker.wait_for("jobs", (0, 1)).await;
     for (id, message) in [
         (panics, "panicked"),
@@ -93,7 +92,7 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
     let rejected = ("failed".to_owned(), 1, Some("never valid".to_owned()));
     assert_eq!(row(&pool, never).await.unwrap(), rejected);
     assert_eq!(row(&pool, not_json).await, None);
-    assert_eq!(worker.processed("invalid").await, 2);
+    assert_eq!(worker.processed("invalid").await, 1);
 
     let mut reasons = Vec::new();
     while let Some(message) = broker.get("jobs.dlq").await {
@@ -110,10 +109,7 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
     }
     reasons.sort();
     let limit = "delivery_limit";
-    assert_eq!(
-        reasons,
-        [limit, limit, limit, "rejected", "rejected", "rejected"]
-    );
+    assert_eq!(reasons, [limit, limit, limit, "rejected", "rejected"]);
 }
 
 #[tokio::test]

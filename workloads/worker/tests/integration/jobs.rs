@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lapin::BasicProperties;
 use serde_json::json;
 use shortener_common::queue::origin::Origin;
 use shortener_testing::{
@@ -123,6 +124,25 @@ async fn a_message_that_comes_again_after_its_job_was_done_is_a_duplicate() {
     assert_eq!(effects(&pool, id).await, 1);
     assert_eq!(row(&pool, id).await.unwrap(), ("done".to_owned(), 1, None));
     broker.wait_for("jobs", (0, 1)).await;
+    assert_eq!(broker.counts("jobs.dlq").await.0, 0);
+}
+
+#[tokio::test]
+async fn a_message_of_another_sender_is_a_job_with_or_without_a_uuid() {
+    let database = TestDatabase::new().await;
+    let (broker, _pool) = (Broker::new().await, prepare(&database).await);
+    let worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
+    let named = || BasicProperties::default().with_message_id("m-1".into());
+    let unnamed = BasicProperties::default;
+    for properties in [named(), named(), unnamed(), unnamed()] {
+        broker.publish(properties, JOB.as_bytes()).await;
+    }
+    worker
+        .wait_for_metric("jobs_processed_total{outcome=\"done\"} 3")
+        .await;
+    worker
+        .wait_for_metric("jobs_processed_total{outcome=\"duplicate\"} 1")
+        .await;
     assert_eq!(broker.counts("jobs.dlq").await.0, 0);
 }
 
