@@ -6,8 +6,13 @@ use serde::Serialize;
 use shortener_common::database::{Database, StoreError};
 use uuid::Uuid;
 
-const FIND: &str = "SELECT task, client_id, state, attempts, started_at, finished_at, error \
-    FROM jobs WHERE message_id = $1";
+/// A job that runs for more than an hour has no worker: the broker takes a message back after 30 minutes, and a further
+/// delivery begins anew.
+const FIND: &str = "SELECT task, client_id, state, attempts, started_at, finished_at, error, \
+    finished_at IS NULL AND started_at < now() - interval '1 hour' FROM jobs WHERE message_id = $1";
+
+/// The error of a job without a worker.
+const ABANDONED: &str = "the worker that ran it is gone; the job may be a dead letter";
 
 /// Claims the key unless it is claimed already. A key expires after a day, longer than any client retries.
 const CLAIM: &str = "INSERT INTO job_keys (key, body_sha256, message_id) VALUES ($1, sha256($2), $3) \
@@ -41,7 +46,7 @@ pub struct JobStatus {
     attempts: i32,
     /// Start of the last attempt (RFC 3339); null before the first one.
     started_at: Option<Timestamp>,
-    /// End of that attempt (RFC 3339); null while it runs.
+    /// End of that attempt (RFC 3339); null while it runs, and if its worker is gone.
     finished_at: Option<Timestamp>,
     /// Error of that attempt, if it failed.
     error: Option<String>,
@@ -105,6 +110,7 @@ impl Jobs {
             Time,
             Option<Time>,
             Option<String>,
+            bool,
         );
         let row: Option<JobRow> = self
             .0
@@ -113,15 +119,21 @@ impl Jobs {
             })
             .await?;
         Ok(row.map(
-            |(task, client_id, status, attempts, started_at, finished_at, error)| JobStatus {
-                id: id.to_string(),
-                task,
-                client_id,
-                status,
-                attempts,
-                started_at: Some(started_at.to_jiff()),
-                finished_at: finished_at.map(Time::to_jiff),
-                error,
+            |(task, client_id, state, attempts, started_at, finished_at, error, is_abandoned)| {
+                let (status, error) = match is_abandoned {
+                    true => ("failed".to_owned(), Some(ABANDONED.to_owned())),
+                    false => (state, error),
+                };
+                JobStatus {
+                    id: id.to_string(),
+                    task,
+                    client_id,
+                    status,
+                    attempts,
+                    started_at: Some(started_at.to_jiff()),
+                    finished_at: finished_at.map(Time::to_jiff),
+                    error,
+                }
             },
         ))
     }

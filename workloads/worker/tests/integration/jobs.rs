@@ -183,6 +183,7 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
         "INSERT INTO links (code, url, expires_at) VALUES ('later', 'https://example.com', now() + interval '1 h'), ('never', 'https://example.com', NULL)",
         "INSERT INTO job_keys (key, body_sha256, message_id, created_at) VALUES ('old', '', gen_random_uuid(), now() - interval '3 days'), ('new', '', gen_random_uuid(), now())",
         "INSERT INTO jobs (message_id, task, state, finished_at) VALUES (gen_random_uuid(), 'old', 'done', now() - interval '31 days'), (gen_random_uuid(), 'new', 'done', now() - interval '1 day')",
+        "INSERT INTO jobs (message_id, task, state, started_at) VALUES (gen_random_uuid(), 'old', 'running', now() - interval '31 days'), (gen_random_uuid(), 'new', 'running', now() - interval '1 day')",
         "INSERT INTO link_keys (key, body_sha256, created_at) VALUES ('old', '', now() - interval '3 days'), ('new', '', now())",
         "INSERT INTO links (code, url, disabled_url, disabled_at, disabled_as, expires_at) VALUES ('down', NULL, 'https://example.com', now(), 'gone', now() - interval '1 s'), ('lasting', NULL, 'https://example.com', now(), 'gone', NULL)",
     ] {
@@ -206,7 +207,7 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
         ("SELECT count(*) FROM job_keys WHERE key = 'new'", 1),
         ("SELECT count(*) FROM job_keys", 1),
         ("SELECT count(*) FROM jobs WHERE task = 'old'", 0),
-        ("SELECT count(*) FROM jobs WHERE task = 'new'", 1),
+        ("SELECT count(*) FROM jobs WHERE task = 'new'", 2),
     ] {
         let counted: i64 = sqlx::query_scalar(question).fetch_one(&pool).await.unwrap();
         assert_eq!(counted, answer, "{question}");
