@@ -42,7 +42,8 @@ pub struct ShortenRequest {
     /// Destination: http:// or https:// with a host, without a user name, at most 2048 bytes, and allowed by the rules of
     /// the service.
     url: Option<Value>,
-    /// Code chosen by the client; generated if absent. The first segments of other paths are reserved.
+    /// Code chosen by the client; generated if absent. The first segments of other paths are reserved, and names of later
+    /// ones.
     code: Option<Value>,
     /// Seconds until the link expires. Must not be combined with `expires_at`.
     ttl_seconds: Option<Value>,

@@ -485,7 +485,7 @@ async fn refused_requests_name_every_field_at_fault() {
     let problem = post(
         app.public,
         "/shorten",
-        r#"{"url":"ftp://x","code":"health","ttl_seconds":5}"#,
+        r#"{"url":"ftp://x","code":"Admin","ttl_seconds":5}"#,
     )
     .await
     .problem(400, "invalid-fields");
