@@ -183,6 +183,12 @@ async fn reuse_returns_the_oldest_lasting_link_and_nothing_else() {
         (other.status, other.json()["code"].as_str()),
         (201, Some("another"))
     );
+    let other_again = ask(json!({"code": "another"})).await;
+    assert_eq!(
+        (other_again.status, other_again.json()),
+        (200, other.json()),
+        "there is an older link to the same destination"
+    );
     let shorter = ask(json!({"ttl_seconds": 60})).await;
     assert_eq!(
         shorter.status, 201,
