@@ -175,4 +175,16 @@ impl CachedLinks {
         }
         Ok(outcome)
     }
+
+    /// Finds the link of an earlier request with the key of this one, and stores nothing; `None` if no request holds the
+    /// key.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn repeated(&self, link: &NewLink) -> Result<Option<Outcome>, StoreError> {
+        match &link.once {
+            Some(once) => self.links.repeated(&link.url, once).await,
+            None => Ok(None),
+        }
+    }
 }

@@ -33,7 +33,7 @@ pub struct Links {
 }
 
 /// A link to be created.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NewLink {
     /// The code that the client chose.
     pub code: Option<String>,
