@@ -40,12 +40,11 @@ async fn index(
         documents.reindex(job.id, store, limit).await?;
     }
     let report = documents.index([id], store).await?;
-    Ok(match report.unfit.is_empty() {
-        true => Outcome::done(),
-        false => Outcome::Reject(format!(
-            "the vector of document {} does not have {} numbers, as the collection requires: store the document again",
-            id.get(),
-            store.size()
+    Ok(match report.unfit.first() {
+        None => Outcome::done(),
+        Some((id, unfit)) => Outcome::Reject(format!(
+            "the vector of document {} {unfit}, as the collection requires: store the document again",
+            id.get()
         )),
     })
 }
