@@ -54,7 +54,7 @@ async fn holds_link(cache: &Redis, code: &str) {
     until(Some(URL.to_owned()), link).await;
 }
 
-/// Waits until the cache denies a code.
+/// Waits until the cache has an entry that a code has no destination.
 async fn denies(cache: &Redis, code: &str) {
     let key = format!("{{link:{code}}}:none");
     until(true, || async { cache.ask(&["EXISTS", &key]).await }).await;
@@ -123,21 +123,30 @@ async fn an_entry_never_outlives_its_link() {
         assert_redirects(&get(app.public, &path).await, URL);
         holds_link(&cache, &code).await;
     }
+}
 
-    cache.ask::<()>(&["DEL", &key]).await;
+#[tokio::test]
+async fn an_expired_link_is_gone_without_the_database_too() {
+    let database = TestDatabase::new().await;
+    let cache = Redis::start().await;
+    let (proxy, options) = proxy_before(&database).await;
+    let app = start(&options, &cache).await;
+    let code = shorten(app.public, json!({"url": URL, "ttl_seconds": 60})).await;
+    let path = format!("/{code}");
     let mut connection = database.connect().await.unwrap();
     connection
         .execute("UPDATE links SET expires_at = now()")
         .await
         .unwrap();
-    for _ in 0..2 {
-        get(app.public, &path).await.problem(410, "link-expired");
-    }
-    assert_eq!(
-        cache.ask::<Vec<String>>(&["KEYS", "*"]).await,
-        [""; 0],
-        "an expired link needs no entry"
-    );
+    cache.ask::<()>(&["DEL", &format!("link:{code}")]).await;
+    get(app.public, &path).await.problem(410, "link-expired");
+    denies(&cache, &code).await;
+    let key = format!("{{link:{code}}}:none");
+    let left = cache.ask::<i64>(&["TTL", &key]).await;
+    assert!((1..=60).contains(&left), "{left}");
+    proxy.set(Path::Refused);
+    get(app.public, &path).await.problem(410, "link-expired");
+    assert_eq!(counts(&app).await, (1, 1));
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 //!
 //! `link:<code>` holds exactly the destination as a URI ([`crate::location`]).
 //! `{link:<code>}:none` is a negative entry: for 15 s it records that there is no such code, until the code is
-//! created. For a link that was taken down it holds a mark instead.
+//! created. For a link that was taken down it holds a mark instead, and for an expired one, for a minute, that it is gone:
+//! expiry is final.
 //! `{link:<code>}:hold` is there for a while after the link was taken down or changed. Guarantees:
 //! - A destination takes precedence over a negative entry. A create writes the destination and deletes the negative
 //!   entry before its response is sent. A negative entry that a slow reader writes after a create is therefore
@@ -40,6 +41,9 @@ use crate::{
 
 /// The value of a negative entry.
 const DENIED: &str = "1";
+/// The value for an expired link, and its time to live.
+const EXPIRED: &str = "gone";
+const EXPIRED_TTL: Duration = Duration::from_secs(60);
 /// The values of a mark, which are those of the response.
 const DISABLED: &str = "410";
 const LEGAL: &str = "451";
@@ -63,7 +67,10 @@ pub(super) fn understand(url: Value, none: Value) -> RedisResult<Option<Resolved
     }
     match (url, none) {
         (Value::BulkString(url), _) => Ok(target::is_uri(&url).then(|| Resolved::To(url.into()))),
-        (Value::Nil, Value::BulkString(_)) => Ok(Some(Resolved::Nothing)),
+        (Value::Nil, Value::BulkString(entry)) => Ok(Some(match entry == EXPIRED.as_bytes() {
+            true => Resolved::Gone,
+            false => Resolved::Nothing,
+        })),
         (Value::Nil, Value::Nil) => Ok(None),
         _ => Err(garbage()),
     }
@@ -85,7 +92,7 @@ fn mark_of(takedown: &Takedown) -> String {
     }
 }
 
-/// Returns the takedown that a mark stands for, or `None` for a negative entry.
+/// Returns the takedown that a mark stands for, or `None` for another entry.
 fn takedown_in(value: &[u8]) -> Option<Takedown> {
     if value.starts_with(DISABLED.as_bytes()) {
         return Some(Takedown::Disabled);
@@ -100,23 +107,21 @@ fn takedown_in(value: &[u8]) -> Option<Takedown> {
 
 /// The entry of a code that is written.
 pub(super) struct Entry {
-    /// The number of the key in the script: the destination is 1, the negative entry or mark 2.
+    /// The number of the key in the script: the destination is 1, an entry without one is 2.
     key: u8,
     value: String,
     lifetime: Lifetime,
 }
 
 impl Entry {
-    /// Returns the entry for a result of the database; `None` for an expired link, because it would save nothing.
+    /// Returns the entry for a result of the database; `None` for a link that ends too soon.
     pub(super) fn of(stored: Option<Stored>, ttl: Duration) -> Option<Self> {
+        let seconds = |ttl: Duration| Lifetime::Seconds(ttl.as_secs());
         let (key, value, lifetime) = match stored {
             Some(Stored::Live { url, expires_at }) => (1, url, lifetime(ttl, expires_at)?),
             Some(Stored::Down(takedown)) => (2, mark_of(&takedown), lifetime(ttl, None)?),
-            Some(Stored::Expired) => return None,
-            None => {
-                let lifetime = Lifetime::Seconds(CACHE_DENIAL.as_secs());
-                (2, DENIED.to_owned(), lifetime)
-            }
+            Some(Stored::Expired) => (2, EXPIRED.to_owned(), seconds(EXPIRED_TTL)),
+            None => (2, DENIED.to_owned(), seconds(CACHE_DENIAL)),
         };
         Some(Self {
             key,

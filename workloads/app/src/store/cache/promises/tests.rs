@@ -20,6 +20,14 @@ fn a_destination_wins_over_a_denial() {
 }
 
 #[test]
+fn an_expired_link_is_gone_and_not_unknown() {
+    let entry = Entry::of(Some(Stored::Expired), Duration::from_secs(3600)).unwrap();
+    assert_eq!((entry.key, entry.lifetime), (2, Lifetime::Seconds(60)));
+    let known = understood([Value::Nil, text(&entry.value)]);
+    assert_eq!(known, Some(Resolved::Gone));
+}
+
+#[test]
 fn a_mark_wins_over_a_destination() {
     let destination = || text("https://example.com/");
     for first in [destination(), Value::Nil, text("garbage")] {
