@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     cache_server::{Redis, until},
-    client::{Response, get, post, request, shorten},
+    client::{Response, get, post, post_bytes, request, send, shorten},
     support::{App, Blocker, access, proxy_before},
 };
 
@@ -181,6 +181,35 @@ async fn an_unknown_code_is_asked_for_once_and_a_create_makes_it_known_at_once()
     assert!(!cache.ask::<bool>(&["EXISTS", "{link:mine}:none"]).await);
     assert_redirects(&get(app.public, "/mine").await, URL);
     assert_eq!(counts(&app).await, (3, 1));
+}
+
+/// The first request may have ended between the database and the cache, and its replica with it.
+#[tokio::test]
+async fn a_repeated_create_makes_its_link_known_although_the_first_did_not() {
+    let database = TestDatabase::new().await;
+    let cache = Redis::start().await;
+    let app = start(&database, &cache).await;
+    let without_cache = App::start(&database).await;
+    let keyed = json!({"url": URL, "code": "promo"}).to_string();
+    let reused = json!({"url": URL, "code": "again", "reuse": true}).to_string();
+    for (body, key, code, statuses) in [
+        (keyed, "idempotency-key: k-1\r\n", "promo", [201, 201]),
+        (reused, "", "again", [201, 200]),
+    ] {
+        let path = format!("/{code}");
+        get(app.public, &path).await.problem(404, "not-found");
+        denies(&cache, code).await;
+        for (app, status) in [&without_cache, &app].into_iter().zip(statuses) {
+            let bytes = post_bytes("/shorten", key, body.as_bytes());
+            assert_eq!(send(app.public, bytes).await.status, status);
+        }
+        assert_eq!(
+            cache.link(code).await,
+            None,
+            "it may have been changed since"
+        );
+        assert_redirects(&get(app.public, &path).await, URL);
+    }
 }
 
 #[tokio::test]

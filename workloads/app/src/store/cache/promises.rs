@@ -8,6 +8,7 @@
 //! - A destination takes precedence over a negative entry. A create writes the destination and deletes the negative
 //!   entry before its response is sent. A negative entry that a slow reader writes after a create is therefore
 //!   ignored for as long as the destination is there.
+//! - A repeated or reused create ends the negative entry too, because the first one may have ended before it wrote.
 //! - If a create cannot reach the cache, the replica repeats the write, and until then ignores a negative entry of that
 //!   code ([`PendingWrites`]).
 //! - An acknowledged link is therefore never reported as missing, with two exceptions that last at most 15 s: the
@@ -148,11 +149,13 @@ pub(super) async fn fill(channel: Channel, keys: &CacheKeys, entry: &Entry) -> R
 async fn write(
     mut channel: Channel,
     keys: &CacheKeys,
-    is_new: bool,
+    is_known: bool,
     entry: Option<&Entry>,
 ) -> RedisResult<()> {
     let mut call = WRITE.key(keys.link());
-    call.key(keys.none()).key(keys.hold()).arg(u8::from(is_new));
+    call.key(keys.none())
+        .key(keys.hold())
+        .arg(u8::from(is_known));
     if let Some(entry) = entry {
         let (option, end) = entry.lifetime.option();
         call.arg(entry.key).arg(&entry.value).arg(option).arg(end);
@@ -177,13 +180,33 @@ pub(super) async fn purge(
     call.invoke_async::<()>(&mut channel).await
 }
 
-/// The recently created links that may still have a negative entry in the cache, because it missed them. Without room,
-/// the oldest are dropped.
+/// A link whose creator gets a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Acknowledged {
+    pub(super) link: Link,
+    /// False if an earlier request created the link. It may have been changed since, so its destination is not written.
+    is_new: bool,
+}
+
+impl Acknowledged {
+    pub(super) fn created(link: Link) -> Self {
+        let is_new = true;
+        Self { link, is_new }
+    }
+
+    pub(super) fn found(link: Link) -> Self {
+        let is_new = false;
+        Self { link, is_new }
+    }
+}
+
+/// The recently acknowledged links that may still have a negative entry in the cache, because it missed them. Without
+/// room, the oldest are dropped.
 #[derive(Debug)]
 pub(super) struct PendingWrites {
     /// The time to live of an entry.
     ttl: Duration,
-    links: Mutex<VecDeque<(Instant, Link)>>,
+    links: Mutex<VecDeque<(Instant, Acknowledged)>>,
 }
 
 impl PendingWrites {
@@ -192,12 +215,17 @@ impl PendingWrites {
         Self { ttl, links }
     }
 
-    /// Writes a new link, unless it ends too soon, and ends its negative entry.
-    pub(super) async fn create(&self, channel: Channel, link: &Link) -> RedisResult<()> {
+    /// Writes a new link, unless it ends too soon, and ends the negative entry of any.
+    pub(super) async fn write(
+        &self,
+        channel: Channel,
+        Acknowledged { link, is_new }: &Acknowledged,
+    ) -> RedisResult<()> {
         let Ok(code) = Code::parse(&link.code) else {
             return Ok(());
         };
-        let entry = lifetime(self.ttl, link.expires_at).map(|lifetime| Entry {
+        let lifetime = is_new.then(|| lifetime(self.ttl, link.expires_at));
+        let entry = lifetime.flatten().map(|lifetime| Entry {
             key: 1,
             value: location::ascii(&link.url).into_owned(),
             lifetime,
@@ -205,32 +233,36 @@ impl PendingWrites {
         write(channel, &CacheKeys::of(code), true, entry.as_ref()).await
     }
 
-    /// Adds a link that was just created.
-    pub(super) fn push(&self, link: Link) {
+    /// Adds a link that the cache has missed.
+    pub(super) fn push(&self, missed: Acknowledged) {
         let mut links = self.recent();
-        links.push_back((Instant::now(), link));
-        let bytes = |item: &(_, Link)| size_of_val(item) + item.1.code.len() + item.1.url.len();
+        links.push_back((Instant::now(), missed));
+        let bytes = |item: &(_, Acknowledged)| {
+            size_of_val(item) + item.1.link.code.len() + item.1.link.url.len()
+        };
         while links.iter().map(bytes).sum::<usize>() > ROOM {
             links.pop_front();
         }
     }
 
     /// Returns the oldest link of the period.
-    pub(super) fn oldest(&self) -> Option<Link> {
-        self.recent().front().map(|(_, link)| link.clone())
+    pub(super) fn oldest(&self) -> Option<Acknowledged> {
+        self.recent().front().map(|(_, missed)| missed.clone())
     }
 
     /// Returns true if the link of this code is on the list.
     pub(super) fn holds(&self, code: &str) -> bool {
-        self.recent().iter().any(|(_, link)| link.code == code)
+        self.recent()
+            .iter()
+            .any(|(_, missed)| missed.link.code == code)
     }
 
     /// Removes the link of this code, because the cache has it, or because it was changed.
     pub(super) fn forget(&self, code: &str) {
-        self.recent().retain(|(_, link)| link.code != code);
+        self.recent().retain(|(_, missed)| missed.link.code != code);
     }
 
-    fn recent(&self) -> MutexGuard<'_, VecDeque<(Instant, Link)>> {
+    fn recent(&self) -> MutexGuard<'_, VecDeque<(Instant, Acknowledged)>> {
         let mut links = self.links.lock();
         while links
             .front()

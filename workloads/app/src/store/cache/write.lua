@@ -1,6 +1,6 @@
 -- Writes an entry of a code, unless its link was changed a moment ago or is taken down: what arrives then is older.
--- KEYS: the destination, the negative entry or mark, and the hold. ARGV[1] is 1 if the link was created just now, which
--- ends its negative entry. The others, if there is anything to write: the number of the key, the value, and the option
+-- KEYS: the destination, the negative entry or mark, and the hold. ARGV[1] is 1 if the link was just created or found,
+-- which ends its negative entry. The others, if there is anything to write: the number of the key, the value, and the option
 -- of SET for its end.
 -- MGET, because it takes whatever else stands under a key for nothing.
 local mark = redis.call('MGET', KEYS[2])[1]

@@ -118,13 +118,13 @@ fn the_script_and_this_file_agree_on_what_a_mark_is() {
     }
 }
 
-fn link(number: usize) -> Link {
-    Link {
+fn link(number: usize) -> Acknowledged {
+    Acknowledged::created(Link {
         code: number.to_string(),
         url: "https://example.com/".to_owned(),
         created_at: Timestamp::UNIX_EPOCH,
         expires_at: None,
-    }
+    })
 }
 
 fn list() -> PendingWrites {
@@ -148,10 +148,9 @@ fn their_memory_is_bounded_and_the_latest_are_kept() {
     const NUMBER: usize = 2000;
     let pending = list();
     for number in 0..NUMBER {
-        pending.push(Link {
-            url: "x".repeat(2000),
-            ..link(number)
-        });
+        let mut missed = link(number);
+        missed.link.url = "x".repeat(2000);
+        pending.push(missed);
     }
     let kept = (0..NUMBER).filter(|number| pending.holds(&number.to_string()));
     let kept: Vec<usize> = kept.collect();
