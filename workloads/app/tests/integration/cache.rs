@@ -125,6 +125,33 @@ async fn an_entry_never_outlives_its_link() {
     }
 }
 
+/// The times are those of an app: what is left of a link, and when it ends.
+#[tokio::test]
+async fn an_entry_ends_in_time_whichever_clock_is_ahead_and_however_late_its_command_is() {
+    const SCRIPT: &str = include_str!("../../src/store/cache/write.lua");
+    let cache = Redis::start().await;
+    let now = jiff::Timestamp::now().as_millisecond();
+    let key = "link:soon";
+    for (left, end, expected) in [
+        ("30000", 60_000, 29_000..=30_000),
+        ("60000", 30_000, 29_000..=30_000),
+        ("60000", -1, -2..=-2),
+    ] {
+        let end = (now + end).to_string();
+        let keys = [key, "{link:soon}:none", "{link:soon}:hold"];
+        let command = [
+            &["EVAL", SCRIPT, "3"][..],
+            &keys,
+            &["0", "1", URL, left, &end],
+        ]
+        .concat();
+        cache.ask::<redis::Value>(&command).await;
+        let lives = cache.ask::<i64>(&["PTTL", key]).await;
+        assert!(expected.contains(&lives), "{lives} of {left}");
+        cache.ask::<()>(&["DEL", key]).await;
+    }
+}
+
 #[tokio::test]
 async fn an_expired_link_is_gone_without_the_database_too() {
     let database = TestDatabase::new().await;

@@ -117,12 +117,11 @@ pub(super) struct Entry {
 impl Entry {
     /// Returns the entry for a result of the database; `None` for a link that ends too soon.
     pub(super) fn of(stored: Option<Stored>, ttl: Duration) -> Option<Self> {
-        let seconds = |ttl: Duration| Lifetime::Seconds(ttl.as_secs());
         let (key, value, lifetime) = match stored {
             Some(Stored::Live { url, expires_at }) => (1, url, lifetime(ttl, expires_at)?),
             Some(Stored::Down(takedown)) => (2, mark_of(&takedown), lifetime(ttl, None)?),
-            Some(Stored::Expired) => (2, EXPIRED.to_owned(), seconds(EXPIRED_TTL)),
-            None => (2, DENIED.to_owned(), seconds(CACHE_DENIAL)),
+            Some(Stored::Expired) => (2, EXPIRED.to_owned(), EXPIRED_TTL.into()),
+            None => (2, DENIED.to_owned(), CACHE_DENIAL.into()),
         };
         Some(Self {
             key,
@@ -157,8 +156,8 @@ async fn write(
         .key(keys.hold())
         .arg(u8::from(is_known));
     if let Some(entry) = entry {
-        let (option, end) = entry.lifetime.option();
-        call.arg(entry.key).arg(&entry.value).arg(option).arg(end);
+        let Lifetime { left, end } = entry.lifetime;
+        call.arg(entry.key).arg(&entry.value).arg(left).arg(end);
     }
     call.invoke_async::<()>(&mut channel).await
 }

@@ -22,7 +22,7 @@ fn a_destination_wins_over_a_denial() {
 #[test]
 fn an_expired_link_is_gone_and_not_unknown() {
     let entry = Entry::of(Some(Stored::Expired), Duration::from_secs(3600)).unwrap();
-    assert_eq!((entry.key, entry.lifetime), (2, Lifetime::Seconds(60)));
+    assert_eq!((entry.key, entry.lifetime), (2, EXPIRED_TTL.into()));
     let known = understood([Value::Nil, text(&entry.value)]);
     assert_eq!(known, Some(Resolved::Gone));
 }
