@@ -14,12 +14,14 @@
 //! - An acknowledged link is therefore never reported as missing, with two exceptions that last at most 15 s: the
 //!   replica that created it could not reach the cache while other replicas could, or its new entry was evicted or
 //!   deleted while a reader was still writing.
-//! - A mark takes precedence over a destination. A takedown removes the destination and writes the mark before its
-//!   response is sent. As long as the mark or the hold is there, no reader writes a destination that it read before.
+//! - No destination stands beside a mark. A takedown removes the destination and writes the mark before its response is
+//!   sent. As long as the mark or the hold is there, no reader writes a destination that it read before.
 //! - A takedown that the cache did not confirm is repeated by the replicas until it is
 //!   ([`PurgeSweeper`](crate::store::purge_sweeper)).
 //!
-//! Each change is one script, so that a lookup sees all of it or nothing.
+//! Each change is one script. A lookup reads the destination first, and the other key only if there is none. What changes
+//! in between changes while the lookup runs, so either state is a right answer to it: a create has deleted the negative
+//! entry, and a takedown has written the mark.
 
 use std::{collections::VecDeque, sync::LazyLock, time::Duration};
 
@@ -58,23 +60,27 @@ const ROOM: usize = 2 * 1024 * 1024;
 static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("write.lua")));
 static PURGE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("purge.lua")));
 
-/// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
-/// destination only if it has the form of one. Otherwise the lookup is a miss.
-pub(super) fn understand(url: Value, none: Value) -> RedisResult<Option<Resolved>> {
-    if let Value::BulkString(mark) = &none
-        && let Some(takedown) = takedown_in(mark)
-    {
-        return Ok(Some(Resolved::Down(takedown)));
-    }
-    match (url, none) {
-        (Value::BulkString(url), _) => Ok(target::is_uri(&url).then(|| Resolved::To(url.into()))),
-        (Value::Nil, Value::BulkString(entry)) => Ok(Some(match entry == EXPIRED.as_bytes() {
-            true => Resolved::Gone,
-            false => Resolved::Nothing,
-        })),
-        (Value::Nil, Value::Nil) => Ok(None),
+/// Parses the value under the key of a destination. Any client of the cache could have written it, so it counts only if
+/// it has the form of one. Otherwise the lookup is a miss.
+pub(super) fn destination(value: Value) -> RedisResult<Option<Resolved>> {
+    match value {
+        Value::BulkString(url) => Ok(target::is_uri(&url).then(|| Resolved::To(url.into()))),
         _ => Err(garbage()),
     }
+}
+
+/// Parses the value under the other key of a code that has no destination.
+pub(super) fn without_destination(value: &Value) -> RedisResult<Option<Resolved>> {
+    let entry = match value {
+        Value::Nil => return Ok(None),
+        Value::BulkString(entry) => entry,
+        _ => return Err(garbage()),
+    };
+    Ok(Some(match takedown_in(entry) {
+        Some(takedown) => Resolved::Down(takedown),
+        None if entry == EXPIRED.as_bytes() => Resolved::Gone,
+        None => Resolved::Nothing,
+    }))
 }
 
 /// Returns the error of a reply that no cache would give.
