@@ -14,7 +14,7 @@ struct Removal {
     takes_days: bool,
 }
 
-const REMOVALS: [Removal; 5] = [
+const REMOVALS: [Removal; 6] = [
     Removal {
         summary: "UPDATE links",
         statement: "UPDATE links SET url = NULL WHERE code IN (SELECT code FROM links \
@@ -46,6 +46,14 @@ const REMOVALS: [Removal; 5] = [
         summary: "DELETE jobs",
         statement: "DELETE FROM jobs WHERE message_id IN (SELECT message_id FROM jobs \
             WHERE finished_at < now() - $1 * interval '1 day' ORDER BY finished_at LIMIT 1000 FOR UPDATE SKIP LOCKED)",
+        takes_days: true,
+    },
+    // Jobs whose worker died at their last delivery.
+    Removal {
+        summary: "DELETE jobs",
+        statement: "DELETE FROM jobs WHERE message_id IN (SELECT message_id FROM jobs \
+            WHERE finished_at IS NULL AND started_at < now() - $1 * interval '1 day' \
+            ORDER BY started_at LIMIT 1000 FOR UPDATE SKIP LOCKED)",
         takes_days: true,
     },
 ];

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, StatusCode, Uri};
 use jiff::Timestamp;
 use serde::Serialize;
 use shortener_common::{
-    queue::{job::task_of, origin::Origin},
+    queue::{job::Fields, origin::Origin},
     trace::{TRACESTATE, TraceContext},
 };
 use uuid::Uuid;
@@ -63,16 +63,9 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     let client: Option<Client> = request.extensions().get().cloned();
     let origin = origin_of(client.as_ref());
     let (text, share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
-    let task = task_of(&text).map_err(body::malformed)?;
-    if origin == Origin::Anonymous && !state.config.queue.public_tasks.contains(&task) {
-        return Err(needs_key(&state, client.as_ref()));
-    }
-    let new = queue.publisher.ids.mint();
-    let claim = match &key {
-        Some(key) => queue.jobs.claim(key, &text, new).await?,
-        None => Claim::ToPublish(new),
-    };
-    let id = match claim {
+    let fields = Fields::read(&text).map_err(body::malformed)?;
+    let admitted = admit(&state, client.as_ref(), &origin, &fields);
+    let id = match claim(queue, key.as_deref(), &text, admitted).await? {
         Claim::OtherBody => return Err(Error::KeyReused),
         Claim::Enqueued(id) => id,
         // In case of doubt it is published again with the same identifier, and the workers discard the second message as a
@@ -110,10 +103,44 @@ fn origin_of(client: Option<&Client>) -> Origin {
     }
 }
 
-/// Returns the error of a task that needs a key.
-fn needs_key(state: &SharedState, client: Option<&Client>) -> Error {
-    let refusal = state.guard.refusal(Scope::Jobs, client);
-    refusal.unwrap_or(Error::TaskNotPublic)
+/// Returns the job that the request stands for. A job that was accepted stays accepted, even if the settings have changed
+/// since.
+async fn claim(
+    queue: &Queue,
+    key: Option<&str>,
+    text: &[u8],
+    admitted: Result<(), Error>,
+) -> Result<Claim, Error> {
+    match (key, admitted) {
+        (Some(key), Ok(())) => {
+            let new = queue.publisher.ids.mint();
+            Ok(queue.jobs.claim(key, text, new).await?)
+        }
+        (None, Ok(())) => Ok(Claim::ToPublish(queue.publisher.ids.mint())),
+        (Some(key), Err(refusal)) => match queue.jobs.claimed(key, text).await? {
+            None | Some(Claim::ToPublish(_)) => Err(refusal),
+            Some(claim) => Ok(claim),
+        },
+        (None, Err(refusal)) => Err(refusal),
+    }
+}
+
+/// Decides whether to accept a job. The workers do not decide it again.
+fn admit(
+    state: &SharedState,
+    client: Option<&Client>,
+    origin: &Origin,
+    fields: &Fields,
+) -> Result<(), Error> {
+    if *origin == Origin::Anonymous && !state.config.public_tasks.contains(&fields.task) {
+        let refusal = state.guard.refusal(Scope::Jobs, client);
+        return Err(refusal.unwrap_or(Error::TaskNotPublic));
+    }
+    if fields.needs_vector_store() && state.vector.is_none() {
+        return Err(Error::ProfileDisabled("vector"));
+    }
+    let checked = fields.check();
+    checked.map_err(|error| Error::invalid(error.field, error.rule))
 }
 
 /// Notes that the job of a key is published.

@@ -19,12 +19,16 @@ use tokio::time::{sleep, timeout};
 
 /// The name and the statements of each migration in `migrations/`, in order. A released one never changes: the
 /// database keeps its checksum.
-const MIGRATIONS: [(&str, &str); 3] = [
+const MIGRATIONS: [(&str, &str); 4] = [
     ("links", include_str!("../../migrations/0001_links.sql")),
     ("jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
         "documents",
         include_str!("../../migrations/0003_documents.sql"),
+    ),
+    (
+        "unfinished_jobs",
+        include_str!("../../migrations/0004_unfinished_jobs.sql"),
     ),
 ];
 

@@ -1,12 +1,12 @@
 //! Creating and following links as the specification defines.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use serde_json::json;
 use shortener_app::{code::CodeSpace, store::migrate::migrate};
 use shortener_testing::database::TestDatabase;
 use sqlx::{ConnectOptions, Executor};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
     client::{Response, get, post, post_bytes, request, send, shorten},
@@ -183,6 +183,12 @@ async fn reuse_returns_the_oldest_lasting_link_and_nothing_else() {
         (other.status, other.json()["code"].as_str()),
         (201, Some("another"))
     );
+    let other_again = ask(json!({"code": "another"})).await;
+    assert_eq!(
+        (other_again.status, other_again.json()),
+        (200, other.json()),
+        "there is an older link to the same destination"
+    );
     let shorter = ask(json!({"ttl_seconds": 60})).await;
     assert_eq!(
         shorter.status, 201,
@@ -316,6 +322,52 @@ async fn requests_with_one_idempotency_key_create_one_link() {
         .unwrap();
     let next_day = once(&app, "k-1", other).await;
     assert_eq!(next_day.status, 201, "{next_day:?}");
+}
+
+#[tokio::test]
+async fn a_repeated_request_gets_its_response_although_it_is_not_valid_any_more() {
+    let database = TestDatabase::new().await;
+    let open = App::start_with(&database, |config| {
+        config.destinations.gateway_hosts = vec!["links.example.com".to_owned()];
+    })
+    .await;
+    let end = jiff::Timestamp::now() + Duration::from_secs(61);
+    let soon = json!({"url": "https://example.com/", "expires_at": end, "code": "soon"});
+    let denied = json!({"url": "https://bad.example/", "host": "links.example.com", "reuse": true});
+    let soon = (once(&open, "k-1", &soon.to_string()).await, soon);
+    let denied = (once(&open, "k-2", &denied.to_string()).await, denied);
+    assert_eq!((soon.0.status, denied.0.status), (201, 201));
+
+    let strict = App::start_with(&database, |config| {
+        config.destinations.links_deny_hosts = vec!["bad.example".parse().unwrap()];
+    })
+    .await;
+    sleep(Duration::from_secs(2)).await;
+    for (key, (first, body), status) in [("k-1", &soon, 201), ("k-2", &denied, 200)] {
+        let again = once(&strict, key, &body.to_string()).await;
+        assert_eq!(
+            (again.status, again.json()),
+            (status, first.json()),
+            "{key}"
+        );
+        assert_eq!(again.header("location"), first.header("location"));
+    }
+    let (_, body) = soon;
+    once(&strict, "k-3", &body.to_string())
+        .await
+        .problem(400, "invalid-fields");
+    let other = r#"{"url":"https://bad.example/","host":"a b"}"#;
+    once(&strict, "k-2", other)
+        .await
+        .problem(422, "idempotency-key-reused");
+    let mut connection = database.connect().await.unwrap();
+    connection
+        .execute("UPDATE link_keys SET created_at = now() - interval '25 hours'")
+        .await
+        .unwrap();
+    once(&strict, "k-1", &body.to_string())
+        .await
+        .problem(400, "invalid-fields");
 }
 
 #[tokio::test]
@@ -485,7 +537,7 @@ async fn refused_requests_name_every_field_at_fault() {
     let problem = post(
         app.public,
         "/shorten",
-        r#"{"url":"ftp://x","code":"health","ttl_seconds":5}"#,
+        r#"{"url":"ftp://x","code":"Admin","ttl_seconds":5}"#,
     )
     .await
     .problem(400, "invalid-fields");

@@ -33,6 +33,21 @@ pub(super) fn is_connection_error(error: &sqlx::Error) -> bool {
     )
 }
 
+/// Returns true if the connection has ended, for example with its server or because somebody ended it.
+pub(super) fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) => true,
+        sqlx::Error::Database(last) => {
+            // Shutdown of a session and of the server, and connections that failed.
+            let code = last.code().unwrap_or_default();
+            ["57P01", "57P02", "08"]
+                .iter()
+                .any(|class| code.starts_with(class))
+        }
+        _ => false,
+    }
+}
+
 /// Returns true if a pooler between this program and the server refused the settings of the connection. Another attempt
 /// does not help.
 #[must_use]

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     database::StoreError,
-    vector::{VectorError, VectorStore},
+    vector::{Shape, VectorError, VectorStore},
 };
 
 /// The upper bound of vectors and payloads that are read at once, in bytes. A larger first document is still read.
@@ -113,7 +113,7 @@ impl Documents {
         let mut report = Report::default();
         let mut left: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
         while !left.is_empty() {
-            let mut plan = self.read(&left, store.size()).await?;
+            let mut plan = self.read(&left, store.shape()).await?;
             push(&mut plan, store).await?;
             report.add(&plan);
             left = self.settle(plan, &left).await?;
@@ -122,7 +122,7 @@ impl Documents {
     }
 
     /// Reads as many of the documents as fit one batch.
-    async fn read(&self, ids: &[i64], size: usize) -> Result<Plan, StoreError> {
+    async fn read(&self, ids: &[i64], shape: Shape) -> Result<Plan, StoreError> {
         let rows = self
             .0
             .run("SELECT documents", |pool| async move {
@@ -130,7 +130,7 @@ impl Documents {
                 read.fetch_all(&pool).await
             })
             .await?;
-        Plan::new(ids, rows, size)
+        Plan::new(ids, rows, shape)
     }
 
     /// Records the versions that the store has now. Returns the remaining identifiers: documents that were not read
