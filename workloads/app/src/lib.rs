@@ -31,3 +31,4 @@ pub mod shortcut;
 pub mod state;
 pub mod store;
 pub mod target;
+pub mod unescaped;

@@ -36,6 +36,7 @@ use crate::{
         postgres::Links,
         purge_sweeper::PurgeSweeper,
     },
+    unescaped::Unescaped,
 };
 
 /// The time to wait for the database before serving without it.
@@ -161,6 +162,7 @@ impl Server {
         ));
         let leave = leave_rotation(&state, stop);
         let handler = Shortcut::new(state.clone(), router::public(state.clone()));
+        let handler = Unescaped(handler);
         let complete = server::serve(public, handler, settings, leave).await;
         let _ = finished.send(true);
         let _ = internal.await;

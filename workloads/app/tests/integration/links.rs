@@ -73,6 +73,32 @@ async fn head_answers_like_get_without_a_body_on_every_route() {
     }
 }
 
+/// RFC 9110, section 4.2.3.
+#[tokio::test]
+async fn an_escape_of_an_unreserved_character_is_that_character() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let link = json!({"url": "https://example.com/", "code": "q_b-c"});
+    shorten(app.public, link).await;
+    for (path, status) in [
+        ("/%71_b-c", 302),
+        ("/q%5Fb%2dc", 302),
+        ("/%71_b-c+", 200),
+        ("/%68ealth", 200),
+        ("/docs/%31", 501),
+        ("/api/%61dmin/links/q_b-c", 401),
+        ("/%2571_b-c", 404),
+        ("/q_b-c%2B", 404),
+        ("/q_b-c%0a", 404),
+        ("/%2Fq_b-c", 404),
+    ] {
+        // The OpenAPI document has the paths without escapes.
+        let bytes = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        let response = exchange(app.public, bytes.as_bytes()).await;
+        assert_eq!(response.status, status, "{path}: {response:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_chosen_code_is_taken_once_and_for_all() {
     let database = TestDatabase::new().await;

@@ -149,7 +149,9 @@ async fn a_link_is_shown_without_being_followed() {
         "live",
     );
     assert_eq!(shown["created_by"], Value::Null);
-    for nothing in ["/none", "/a.b", "/%61", "/health"] {
+    let escaped = manage(&app, "GET", "/%6Dine", None).await;
+    in_state(&escaped, "expired");
+    for nothing in ["/none", "/a.b", "/%2561", "/health"] {
         let missing = manage(&app, "GET", nothing, None).await;
         missing.problem(404, "not-found");
     }

@@ -19,6 +19,7 @@ use shortener_app::{
     run::Server,
     shortcut::Shortcut,
     state::{AppState, Observed},
+    unescaped::Unescaped,
 };
 use shortener_common::{
     exposition::Format,
@@ -131,8 +132,9 @@ impl Ways {
         let state = app.state().clone();
         let router = router::public(state.clone());
         let mut servers = JoinSet::new();
-        let past = serve(&mut servers, Shortcut::new(state.clone(), router.clone()));
-        let through = serve(&mut servers, router);
+        let shortcut = Shortcut::new(state.clone(), router.clone());
+        let past = serve(&mut servers, Unescaped(shortcut));
+        let through = serve(&mut servers, Unescaped(router));
         Self {
             ways: [past, through],
             state,
@@ -259,6 +261,7 @@ async fn a_request_is_answered_counted_and_logged_alike_along_both_ways() {
         for (target, status) in [
             ("/to", 302),
             ("/to?x=1", 302),
+            ("/%74%6f", 302),
             ("http://elsewhere/to", 302),
             ("/none", 404),
             ("/ended", 410),
@@ -294,7 +297,10 @@ async fn what_is_no_redirect_is_the_same_as_well() {
         ("HEAD", "/to+", 200),
         ("GET", "/", 404),
         ("GET", "/a/b", 404),
-        ("GET", "/%74o", 404),
+        ("GET", "/%74o%2B", 404),
+        ("GET", "/%2574o", 404),
+        ("GET", "/to%0a", 404),
+        ("POST", "/%74o", 405),
         ("GET", "/docs", 404),
         ("GET", "/Health", 404),
         ("HEAD", "/health", 200),
