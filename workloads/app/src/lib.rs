@@ -12,6 +12,7 @@ pub mod dead_letters;
 pub mod destination;
 pub mod error;
 pub mod faults;
+pub mod idempotency;
 pub mod indexer;
 pub mod job_ids;
 pub mod limits;

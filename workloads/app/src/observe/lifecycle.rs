@@ -71,6 +71,7 @@ impl<'a> RequestLifecycle<'a> {
     pub(crate) fn describe(&self, extensions: &mut Extensions) {
         extensions.insert(self.deadline);
         extensions.insert(self.facts.trace);
+        extensions.insert(self.facts.bucket());
         if let Some(client) = &self.facts.identity {
             extensions.insert(client.clone());
         }

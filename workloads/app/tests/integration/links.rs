@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Executor};
 use tokio::task::JoinSet;
 
 use crate::{
-    client::{Response, get, post, post_bytes, request, send, shorten},
+    client::{Response, exchange, get, post, post_bytes, request, send, shorten},
     support::{App, config, url_of},
 };
 
@@ -342,6 +342,30 @@ async fn requests_with_one_idempotency_key_create_one_link() {
         .unwrap();
     let next_day = once(&app, "k-1", other).await;
     assert_eq!(next_day.status, 201, "{next_day:?}");
+}
+
+#[tokio::test]
+async fn strangers_do_not_meet_each_other_s_idempotency_keys() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let create = async |address: &str, url: &str| {
+        let headers = format!("x-forwarded-for: {address}\r\nidempotency-key: order-1\r\n");
+        let body = json!({"url": url}).to_string();
+        let bytes = post_bytes("/shorten", &headers, body.as_bytes());
+        send(app.public, bytes).await
+    };
+    let first = create("203.0.113.9", "https://example.com/1").await;
+    let other = create("203.0.113.10", "https://example.com/2").await;
+    let network = create("2001:db8::1", "https://example.com/3").await;
+    for created in [&first, &other, &network] {
+        assert_eq!(created.status, 201, "{created:?}");
+    }
+    let again = create("203.0.113.9", "https://example.com/1").await;
+    assert_eq!(again.json(), first.json());
+    let neighbour = create("2001:db8::2", "https://example.com/3").await;
+    assert_eq!(neighbour.json(), network.json());
+    let reused = create("203.0.113.10", "https://example.com/1").await;
+    reused.problem(422, "idempotency-key-reused");
 }
 
 #[tokio::test]
