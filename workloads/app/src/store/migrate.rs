@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 5] = [
+const MIGRATIONS: [(i64, &str, &str); 7] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -41,6 +41,16 @@ const MIGRATIONS: [(i64, &str, &str); 5] = [
         6,
         "links_disabled_by_expiry",
         include_str!("../../migrations/0006_links_disabled_by_expiry.sql"),
+    ),
+    (
+        7,
+        "links_down",
+        include_str!("../../migrations/0007_links_down.sql"),
+    ),
+    (
+        8,
+        "links_deleted",
+        include_str!("../../migrations/0008_links_deleted.sql"),
     ),
 ];
 
