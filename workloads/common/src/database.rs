@@ -35,6 +35,7 @@ use watcher::Watcher;
 
 use crate::{
     backends::Health,
+    supervised::supervised,
     telemetry::call::Server,
     time_limits::{DATABASE_OPERATION, DATABASE_SUSPICIOUS},
 };
@@ -99,7 +100,7 @@ impl Database {
             health: health.clone(),
             opened: 0,
         };
-        tokio::spawn(watcher.run());
+        tokio::spawn(supervised("database", watcher.run()));
         Self {
             state,
             probes,
