@@ -52,7 +52,7 @@ pub enum CodeError {
 }
 
 impl<'a> Code<'a> {
-    /// Validates a text. Nothing is decoded: a percent-encoded code is malformed.
+    /// Validates a text. Nothing is decoded here: [`crate::unescaped`] has done it for paths.
     ///
     /// # Errors
     /// Fails if the text is malformed or reserved.

@@ -35,9 +35,13 @@ use watcher::Watcher;
 
 use crate::{
     backends::Health,
+    supervised::supervised,
     telemetry::call::Server,
     time_limits::{DATABASE_OPERATION, DATABASE_SUSPICIOUS},
 };
+
+/// The state (SQLSTATE) of a statement that the server cut short. It answers, so it is no outage.
+const STATEMENT_TIMEOUT: &str = "57014";
 
 /// Connection pools that are valid for one uninterrupted period in which the database is up.
 #[derive(Clone, Debug)]
@@ -96,7 +100,7 @@ impl Database {
             health: health.clone(),
             opened: 0,
         };
-        tokio::spawn(watcher.run());
+        tokio::spawn(supervised("database", watcher.run()));
         Self {
             state,
             probes,
@@ -122,7 +126,8 @@ impl Database {
     ///
     /// # Errors
     /// Returns [`StoreError::Unavailable`] if the database is down, [`StoreError::Busy`] if every connection is used
-    /// for too long, and [`StoreError::Internal`] if the database rejects the operation.
+    /// for too long, [`StoreError::TimedOut`] if the operation takes too long, and [`StoreError::Internal`] if the
+    /// database rejects it.
     pub async fn run<T, F>(
         &self,
         summary: &'static str,
@@ -274,22 +279,24 @@ impl Database {
             result = timeout(DATABASE_OPERATION, work) => result.map_err(|_| {
                 let limit = DATABASE_OPERATION.as_secs();
                 let reason = format!("the operation took longer than {limit} s");
-                StoreError::Unavailable(reason)
+                StoreError::TimedOut(reason)
             }),
             _ = state.wait_for(|now| !is_pool(now, number)) => Err(away()),
         }
     }
 
-    /// Separates an unavailable database from an invalid query, and notifies the watcher of the former.
+    /// Separates an unavailable database from a slow statement and from an invalid one, and notifies the watcher of the
+    /// first.
     fn classify_error(&self, error: sqlx::Error) -> StoreError {
         if let sqlx::Error::Database(refusal) = &error {
             let code = refusal.code().unwrap_or_default();
             let passing = match &*code {
+                STATEMENT_TIMEOUT => return StoreError::TimedOut(error.to_string()),
                 "25006" => {
                     self.probes.reconnect.store(true, Ordering::Relaxed);
                     true
                 }
-                // Statement and lock timeouts, shutdown, lack of resources, lost connections, authentication.
+                // Shutdown, lock timeouts, lack of resources, lost connections, authentication.
                 code => ["57", "55P03", "53", "08", "28"]
                     .iter()
                     .any(|class| code.starts_with(class)),

@@ -159,11 +159,13 @@ impl Processor {
             Ok(outcome) => return Ok(outcome),
             Err(StoreError::Unavailable(reason)) => return Err(reason),
             Err(busy @ StoreError::Busy) => return Err(busy.to_string()),
-            // A query that the database rejects is a fault of the task or of the job.
+            // A query that the database rejects or cuts short is a fault of the task or of the job.
             Err(StoreError::Internal(error)) => error.to_string(),
+            Err(StoreError::TimedOut(reason)) => reason,
         };
         match self.ledger.fail(job.id, &internal_error(job)).await {
-            Err(StoreError::Unavailable(reason)) => Err(reason),
+            // If the ledger is too slow as well, the cause is not the job.
+            Err(StoreError::Unavailable(reason) | StoreError::TimedOut(reason)) => Err(reason),
             Err(busy @ StoreError::Busy) => Err(busy.to_string()),
             Ok(()) | Err(StoreError::Internal(_)) => Ok(self.failed(job, reason)),
         }

@@ -7,7 +7,7 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, HeaderName, StatusCode, Uri};
+use http::{StatusCode, Uri};
 use jiff::Timestamp;
 use serde::Serialize;
 use shortener_common::{
@@ -17,9 +17,10 @@ use shortener_common::{
 use uuid::Uuid;
 
 use crate::{
-    auth::{self, Client},
+    auth::Client,
     body,
     error::Error,
+    idempotency::idempotency_key,
     publisher::NewJob,
     scope::Scope,
     state::{AppState, Queue, SharedState},
@@ -28,11 +29,6 @@ use crate::{
 
 /// The maximum size of a job in bytes.
 pub const MAX_BODY: usize = 64 * 1024;
-/// The header that makes repeated requests one job.
-/// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The maximum length of a key in bytes.
-const MAX_KEY: usize = 255;
 /// The maximum length of a `tracestate` that is forwarded, in bytes; every tracing system must accept this length.
 const MAX_TRACESTATE: usize = 512;
 
@@ -58,7 +54,7 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
         body::discard(request, MAX_BODY).await?;
         return Err(Error::ProfileDisabled("queue"));
     };
-    let key = idempotency_key(request.headers(), auth::client_of(&request))?;
+    let key = idempotency_key(&request)?;
     let (trace, tracestate) = trace_of(&request);
     let client: Option<Client> = request.extensions().get().cloned();
     let origin = origin_of(client.as_ref());
@@ -171,34 +167,6 @@ pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStat
     }
 }
 
-/// Parses the key: a structured string `"..."`, or a bare one, as most clients send it. It is stored behind the name of
-/// the client, so that clients do not meet each other's keys; a space never occurs in a key.
-pub(super) fn idempotency_key(
-    headers: &HeaderMap,
-    client: Option<&str>,
-) -> Result<Option<String>, Error> {
-    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
-    let Some(value) = values.next() else {
-        return Ok(None);
-    };
-    let text = value.to_str().unwrap_or_default().trim();
-    let bare = text
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'))
-        .unwrap_or(text);
-    let plain = bare
-        .bytes()
-        .all(|byte| byte.is_ascii_graphic() && byte != b'"');
-    if bare.is_empty() || bare.len() > MAX_KEY || !plain || values.next().is_some() {
-        let rule = format!("must be one value of 1 to {MAX_KEY} visible ASCII characters");
-        return Err(Error::invalid("Idempotency-Key", rule));
-    }
-    Ok(Some(match client {
-        Some(client) => format!("{client} {bare}"),
-        None => bare.to_owned(),
-    }))
-}
-
 /// Returns the trace context that the job continues, and the `tracestate` of the request.
 pub(super) fn trace_of(request: &Request) -> (TraceContext, Option<String>) {
     let headers = request.headers();
@@ -218,6 +186,7 @@ pub(super) fn trace_of(request: &Request) -> (TraceContext, Option<String>) {
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
+    use http::HeaderName;
     use shortener_common::trace::TRACEPARENT;
 
     use super::*;
@@ -228,50 +197,6 @@ mod tests {
             request.headers_mut().append(name, value.parse().unwrap());
         }
         request
-    }
-
-    fn key(values: &[&str]) -> Result<Option<String>, Error> {
-        let headers: Vec<_> = values
-            .iter()
-            .map(|value| (IDEMPOTENCY_KEY, *value))
-            .collect();
-        idempotency_key(request(&headers).headers(), None)
-    }
-
-    #[test]
-    fn a_key_may_be_quoted_or_bare() {
-        assert_eq!(key(&[]).unwrap(), None);
-        for text in ["8e03978e-40d5", "\"8e03978e-40d5\"", " 8e03978e-40d5 "] {
-            assert_eq!(key(&[text]).unwrap().unwrap(), "8e03978e-40d5");
-        }
-    }
-
-    #[test]
-    fn a_key_belongs_to_the_client_that_sends_it() {
-        let request = request(&[(IDEMPOTENCY_KEY, "1")]);
-        let of = |client| idempotency_key(request.headers(), client).unwrap().unwrap();
-        assert_eq!(of(None), "1");
-        assert_eq!(of(Some("shop")), "shop 1");
-    }
-
-    #[test]
-    fn an_unusable_key_is_refused_and_not_ignored() {
-        let long = "x".repeat(256);
-        for values in [
-            &[""][..],
-            &["\"\""],
-            &["a b"],
-            &["a\"b"],
-            &["\u{e9}"],
-            &[long.as_str()],
-            &["a", "b"],
-        ] {
-            assert!(
-                matches!(key(values), Err(Error::InvalidFields(_))),
-                "{values:?}"
-            );
-        }
-        assert!(key(&[&long[1..]]).is_ok());
     }
 
     #[test]

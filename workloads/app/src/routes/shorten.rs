@@ -14,13 +14,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::jobs::idempotency_key;
 use crate::{
     auth, body,
     code::Code,
     destination::Destinations,
     error::Error,
     faults::Faults,
+    idempotency::idempotency_key,
     state::AppState,
     store::{
         Link,
@@ -68,7 +68,7 @@ pub struct ShortenResponse {
 /// Creates a short link.
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let created_by = auth::client_of(&request).map(str::to_owned);
-    let key = idempotency_key(request.headers(), created_by.as_deref())?;
+    let key = idempotency_key(&request)?;
     let (text, _share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
     let once = key.map(|key| RequestKey {
         key,

@@ -16,7 +16,8 @@ use std::{io, sync::Arc, time::Duration};
 
 use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{
-    batcher::Batcher, telemetry::span::with_current_span, time_limits::CACHE_FRESH,
+    batcher::Batcher, supervised::supervised, telemetry::span::with_current_span,
+    time_limits::CACHE_FRESH,
 };
 use tokio::{
     sync::Semaphore,
@@ -62,7 +63,8 @@ impl Cache {
         let ttl = args.ttl();
         let connection = Arc::new(Connection::to(&source, ttl, metrics.clone()));
         let mut keeper = JoinSet::new();
-        keeper.spawn(Arc::clone(&connection).keep(source));
+        let keep = Arc::clone(&connection).keep(source);
+        keeper.spawn(supervised("cache", keep));
         // How many wait is no metric of the cache.
         let lookups = Batcher::new(Codes(Arc::clone(&connection)), LIMITS, Gauge::default());
         Self {

@@ -73,6 +73,30 @@ async fn head_answers_like_get_without_a_body_on_every_route() {
     }
 }
 
+/// RFC 9110, section 4.2.3.
+#[tokio::test]
+async fn an_escape_of_an_unreserved_character_is_that_character() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let link = json!({"url": "https://example.com/", "code": "q_b-c"});
+    shorten(app.public, link).await;
+    for (path, status) in [
+        ("/%71_b-c", 302),
+        ("/q%5Fb%2dc", 302),
+        ("/%71_b-c+", 200),
+        ("/%68ealth", 200),
+        ("/docs/%31", 501),
+        ("/api/%61dmin/links/q_b-c", 401),
+        ("/%2571_b-c", 404),
+        ("/q_b-c%2B", 404),
+        ("/q_b-c%0a", 404),
+        ("/%2Fq_b-c", 404),
+    ] {
+        let response = request(app.public, "GET", path, "").await;
+        assert_eq!(response.status, status, "{path}: {response:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_chosen_code_is_taken_once_and_for_all() {
     let database = TestDatabase::new().await;
@@ -368,6 +392,30 @@ async fn a_repeated_request_gets_its_response_although_it_is_not_valid_any_more(
     once(&strict, "k-1", &body.to_string())
         .await
         .problem(400, "invalid-fields");
+}
+
+#[tokio::test]
+async fn strangers_do_not_meet_each_other_s_idempotency_keys() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let create = async |address: &str, url: &str| {
+        let headers = format!("x-forwarded-for: {address}\r\nidempotency-key: order-1\r\n");
+        let body = json!({"url": url}).to_string();
+        let bytes = post_bytes("/shorten", &headers, body.as_bytes());
+        send(app.public, bytes).await
+    };
+    let first = create("203.0.113.9", "https://example.com/1").await;
+    let other = create("203.0.113.10", "https://example.com/2").await;
+    let network = create("2001:db8::1", "https://example.com/3").await;
+    for created in [&first, &other, &network] {
+        assert_eq!(created.status, 201, "{created:?}");
+    }
+    let again = create("203.0.113.9", "https://example.com/1").await;
+    assert_eq!(again.json(), first.json());
+    let neighbour = create("2001:db8::2", "https://example.com/3").await;
+    assert_eq!(neighbour.json(), network.json());
+    let reused = create("203.0.113.10", "https://example.com/1").await;
+    reused.problem(422, "idempotency-key-reused");
 }
 
 #[tokio::test]

@@ -16,6 +16,10 @@ pub enum StoreError {
     /// The database is down, read-only, overloaded or unreachable. A later attempt may succeed.
     #[error("database unavailable: {0}")]
     Unavailable(String),
+    /// The database answers, but not within the time of a statement. The next attempt takes as long, unless the load is
+    /// lower then.
+    #[error("database too slow: {0}")]
+    TimedOut(String),
     /// Every connection to the database is in use, and too many operations wait for one. A later attempt may succeed.
     #[error("the connections to the database are busy")]
     Busy,

@@ -2,7 +2,8 @@
 //! Ingress.
 //!
 //! A rewrite or `use-regex` makes every path of its host a case-insensitive prefix regex. Exact paths therefore end
-//! in `$` and restore case sensitivity with `(?-i:..)`. There are no snippets, because many clusters refuse them.
+//! in `\z` and restore case sensitivity with `(?-i:..)`. `$` would match before a final line break, `%0a`, too. There
+//! are no snippets, because many clusters refuse them.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +22,10 @@ use crate::model::{
 const ANNOTATIONS: &str = "nginx.ingress.kubernetes.io";
 /// Paths with one capturing group each, which the rewrite keeps.
 const API_PATHS: [&str; 2] = [
-    "/(?-i:api/(health|metrics|shorten|jobs|docs/[A-Za-z0-9_-]+))$",
-    "/(?-i:api/links)/([A-Za-z0-9_-]+)$",
+    "/(?-i:api/(health|metrics|shorten|jobs|docs/[A-Za-z0-9_-]+))\\z",
+    "/(?-i:api/links)/([A-Za-z0-9_-]+)\\z",
 ];
-const HEALTH_PATH: &str = "/(?-i:gateway-health)$";
+const HEALTH_PATH: &str = "/(?-i:gateway-health)\\z";
 
 /// Returns the Ingress `<stack>-api`: exact routes whose prefix is removed before the request reaches the app.
 pub fn api_ingress(stack: &ValidatedStack) -> Option<Ingress> {
@@ -221,6 +222,13 @@ mod tests {
         for ingress in [api_ingress(&stack), ingress(&stack)] {
             let rules = ingress.unwrap().spec.unwrap().rules.unwrap();
             assert_eq!(rules[0].host.as_deref(), Some("go.test"));
+        }
+    }
+
+    #[test]
+    fn every_exact_path_ends_at_the_end_of_the_text() {
+        for path in API_PATHS.into_iter().chain([HEALTH_PATH]) {
+            assert!(path.ends_with(r"\z") && !path.contains('$'), "{path}");
         }
     }
 
