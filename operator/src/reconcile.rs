@@ -130,8 +130,12 @@ async fn steps(
     scope: &Scope,
     identity: &StackIdentity,
 ) -> Result<Action, Error> {
+    let plan_only = is_plan_only(stack);
+    if plan_only {
+        follow::rest(scope, identity);
+    }
     let facts = read(stack, scope, identity).await?;
-    if is_plan_only(stack) {
+    if plan_only {
         let planned = plan_only::plan(scope, stack, facts);
         return part("plan", planned, trace::failure).await;
     }

@@ -5,7 +5,7 @@ use k8s_openapi::api::{batch::v1::CronJob, core::v1::Pod};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
-        metadata::{Component, component_name},
+        metadata::{Component, StackIdentity, component_name},
         stack::{Drain, ValidatedStack},
     },
     plan::{conditions, has_purged, stores::external},
@@ -30,6 +30,16 @@ pub(super) fn queue(
         let (namespace, name) = &key;
         context.metrics.forget_queue(namespace, name);
     }
+}
+
+/// Stops all that changes something of a stack between its reconciles: the limits of its queue are not enforced, and no
+/// end-to-end probe makes links and jobs.
+pub(super) fn rest(scope: &Scope, identity: &StackIdentity) {
+    let (context, key) = (&scope.context, identity.key());
+    context.queues.pause(&key);
+    context.end_to_end.follow(&key, None);
+    let (namespace, name) = &key;
+    context.metrics.probes.forget_end_to_end(namespace, name);
 }
 
 /// Names the pod that tells the state of the external stores, if the stack has any.

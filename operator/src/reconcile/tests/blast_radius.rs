@@ -107,7 +107,7 @@ async fn calls_that_hang_starve_neither_later_children_nor_the_status() {
     let world = start(server, json!({}));
     world.pass(Duration::from_secs(25)).await;
     let children = world.children();
-    for child in ["deployments/acme-app", "ingresses/acme"] {
+    for child in ["deployments/acme-app", "ingresses/acme-gateway"] {
         assert!(children.contains(&child.to_owned()), "{child}");
     }
     let degraded = world.condition("acme", "Degraded");
@@ -241,7 +241,7 @@ async fn a_stack_without_its_database_has_everything_but_its_app_and_its_workers
         "statefulsets/acme-rabbitmq",
         "services/acme-app",
         "deployments/acme-gateway",
-        "ingresses/acme",
+        "ingresses/acme-gateway",
     ] {
         assert!(has(child), "{child}");
     }

@@ -252,7 +252,7 @@ async fn what_is_added_where_absence_protects_is_removed() {
         assert_eq!(spec(), before);
         only_write::<K>(world, name);
     }
-    let world = World::with_stack(json!({})).await;
+    let world = World::with_stack(json!({"profiles": ["queue"]})).await;
     check::<NetworkPolicy>(&world, "acme-default-deny", |spec| {
         spec["ingress"] = json!([{}])
     })
@@ -268,6 +268,17 @@ async fn what_is_added_where_absence_protects_is_removed() {
     })
     .await;
     check::<Deployment>(&world, "acme-app", |spec| spec["paused"] = true.into()).await;
+    check::<Deployment>(&world, "acme-worker", |spec| {
+        spec["minReadySeconds"] = 3600.into();
+    })
+    .await;
+    check::<Deployment>(&world, "acme-app", |spec| {
+        let pod = &mut spec["template"]["spec"];
+        pod["hostPID"] = true.into();
+        pod["hostIPC"] = true.into();
+        pod["containers"][0]["securityContext"]["privileged"] = true.into();
+    })
+    .await;
     check::<Deployment>(&world, "acme-app", |spec| {
         spec["template"]["spec"]["hostNetwork"] = true.into();
     })

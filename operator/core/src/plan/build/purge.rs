@@ -15,7 +15,7 @@ use k8s_openapi::{
 use super::{app, otel};
 use crate::{
     model::{
-        metadata::{Component, component_name, labels},
+        metadata::{CONFIG_CHECKSUM, Component, component_name, labels},
         stack::ValidatedStack,
     },
     plan::{
@@ -24,12 +24,6 @@ use crate::{
     },
 };
 
-/// Label and annotation that keep a sidecar out of the pods, which would run on after the work is done: those of Istio
-/// and of Linkerd.
-const WITHOUT_SIDECAR: [(&str, &str); 2] = [
-    ("sidecar.istio.io/inject", "false"),
-    ("linkerd.io/inject", "disabled"),
-];
 /// Fields of a pod that follow the app's `podTemplate`.
 const PLACEMENT: [&str; 10] = [
     "affinity",
@@ -83,23 +77,20 @@ pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
 }
 
 fn template(stack: &ValidatedStack) -> PodTemplateSpec {
-    let template = pod::template(
+    let mut template = pod::without_sidecar(
         stack,
         Component::Purge,
         String::new(),
         certificates::mounted(stack, Component::Purge, pod_spec(stack)),
     );
+    // Without the checksum that restarts pods: each removal reads its Secrets anew.
+    let metadata = template.metadata.as_mut();
+    if let Some(annotations) = metadata.and_then(|metadata| metadata.annotations.as_mut()) {
+        annotations.remove(CONFIG_CHECKSUM);
+    }
     let of_app = stack.pod_templates.get(&Component::App);
     let placed = of_app.and_then(|changes| changes.only(&PLACEMENT).onto(&template).ok());
-    let mut template = placed.unwrap_or(template);
-    if let Some(metadata) = &mut template.metadata {
-        let without = WITHOUT_SIDECAR.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let labels = metadata.labels.get_or_insert_default();
-        labels.extend(without.clone());
-        // Without the checksum that restarts pods: each removal reads its Secrets anew.
-        metadata.annotations = Some(without.into());
-    }
-    template
+    placed.unwrap_or(template)
 }
 
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {

@@ -27,18 +27,17 @@ const API_PATHS: [&str; 2] = [
 ];
 const HEALTH_PATH: &str = "/(?-i:gateway-health)\\z";
 
-/// Returns the Ingress `<stack>-api`: exact routes whose prefix is removed before the request reaches the app.
+/// Returns the Ingress `<stack>-gateway-api`: exact routes whose prefix is removed before the request reaches the app.
 pub fn api_ingress(stack: &ValidatedStack) -> Option<Ingress> {
     let paths = API_PATHS
         .map(|path| route(stack, path, Component::App))
         .to_vec();
-    let name = format!("{}-api", stack.identity.name);
-    let mut ingress = routed(stack, name, paths)?;
+    let mut ingress = routed(stack, "gateway-api", paths)?;
     annotations(&mut ingress).insert(annotation("rewrite-target"), "/$1".to_owned());
     Some(ingress)
 }
 
-/// Returns the Ingress `<stack>`: the gateway's health, and everything else unchanged to the app.
+/// Returns the Ingress `<stack>-gateway`: the gateway's health, and everything else unchanged to the app.
 pub fn ingress(stack: &ValidatedStack) -> Option<Ingress> {
     let paths = vec![
         route(stack, HEALTH_PATH, Component::Gateway),
@@ -47,11 +46,12 @@ pub fn ingress(stack: &ValidatedStack) -> Option<Ingress> {
             ..route(stack, "/", Component::App)
         },
     ];
-    routed(stack, stack.identity.name.clone(), paths)
+    routed(stack, "gateway", paths)
 }
 
-/// Returns an Ingress with these paths, or `None` if no controller routes or if another stack holds the host.
-fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> Option<Ingress> {
+/// Returns the Ingress `<stack>-<suffix>` with these paths, or `None` if no controller routes or if another stack holds
+/// the host.
+fn routed(stack: &ValidatedStack, suffix: &str, paths: Vec<HTTPIngressPath>) -> Option<Ingress> {
     let gateway = &stack.gateway;
     let Routing::IngressNginx {
         class,
@@ -70,6 +70,7 @@ fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> 
             paths: paths.clone(),
         }),
     };
+    let name = format!("{}-{suffix}", stack.identity.name);
     let mut rules: Vec<_> = gateway.hosts.iter().cloned().map(Some).map(rule).collect();
     if rules.is_empty() {
         rules.push(rule(None));
