@@ -1,5 +1,7 @@
 //! Tests of errors after admission, and of resolved defaults.
 
+mod passwords;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::{
