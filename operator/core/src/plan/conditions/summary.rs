@@ -3,7 +3,10 @@
 use super::{APP_READY, DATABASE_READY, GATEWAY_READY, Verdict};
 use crate::{
     model::{failure::StepFailure, metadata::PLAN_ONLY},
-    plan::{stores::rabbitmq::DRAINING, verdict::workload::ROLLING_OUT},
+    plan::{
+        stores::rabbitmq::DRAINING,
+        verdict::workload::{ROLLING_OUT, VOLUME_RESIZING},
+    },
 };
 
 type Components<'a> = &'a [(&'static str, Verdict)];
@@ -60,7 +63,7 @@ pub fn progressing(components: Components<'_>, halted: Option<Verdict>) -> Verdi
         return verdict;
     }
     let moving = components.iter().find(|(_, verdict)| {
-        verdict.reason == ROLLING_OUT
+        [ROLLING_OUT, VOLUME_RESIZING].contains(&verdict.reason)
             || !(verdict.holds || verdict.fault || verdict.reason == "Stopped")
     });
     // A drain that the user started takes precedence over changes that happen by themselves.

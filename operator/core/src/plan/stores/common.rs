@@ -4,6 +4,7 @@
 mod claim;
 mod condition;
 mod external;
+mod growth;
 mod resolve;
 mod service;
 mod stateful_set;

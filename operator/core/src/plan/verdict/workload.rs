@@ -9,6 +9,9 @@ use crate::{
 /// Reason while a newer template replaces pods that still accept requests.
 pub(in crate::plan) const ROLLING_OUT: &str = "RollingOut";
 
+/// Reason while the volume of a store grows, on which its pods run.
+pub(in crate::plan) const VOLUME_RESIZING: &str = "VolumeResizing";
+
 /// Reason while the controller cannot create pods.
 const PODS_NOT_CREATED: &str = "PodsNotCreated";
 

@@ -2,7 +2,10 @@
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
-use super::external::{self, Settings};
+use super::{
+    external::{self, Settings},
+    growth,
+};
 use crate::{
     model::{metadata::Component, stack::Store},
     plan::{
@@ -29,10 +32,13 @@ pub(in crate::plan) fn ready(
     store: &Store,
     without: &str,
 ) -> Verdict {
-    if let Store::External { secret, tls, .. } = store {
-        let tls = tls.as_ref();
-        return external::ready(view, component, &Settings { secret, tls }, without);
-    }
+    let store = match store {
+        Store::Managed(store) => store,
+        Store::External { secret, tls, .. } => {
+            let tls = tls.as_ref();
+            return external::ready(view, component, &Settings { secret, tls }, without);
+        }
+    };
     let (name, claim) = (component.as_str(), view.live.claims.get(&component));
     let pods = workload::ready(view, component);
     if claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some()) {
@@ -53,7 +59,10 @@ pub(in crate::plan) fn ready(
         )
         .serving(pods.serves);
     }
-    pods
+    match claim.zip(store.volume.as_ref()) {
+        Some((claim, volume)) => growth::verdict(name, &volume.size, claim, pods),
+        None => pods,
+    }
 }
 
 fn lost(claim: &PersistentVolumeClaim) -> bool {

@@ -74,7 +74,9 @@ impl StoreContext<'_> {
                 secret: reference.name,
             }),
             StoreFacts::Unread(failure) => Err(ValidateError::Unread(failure)),
-            StoreFacts::Managed { credentials, .. } => {
+            StoreFacts::Managed {
+                credentials, claim, ..
+            } => {
                 let stack = self.stack.name_any();
                 let name = component_name(&stack, wanted.component);
                 let keys = stores::keys(wanted.component);
@@ -86,7 +88,10 @@ impl StoreContext<'_> {
                 Ok(Store::Managed(Box::new(ManagedStore {
                     replicas: i32::from(!self.stack.spec.stopped),
                     pod: wanted.pod,
-                    volume: wanted.volume,
+                    volume: wanted.volume.map(|volume| StoreVolume {
+                        existing: claim,
+                        ..volume
+                    }),
                     checksum: self.checksum(&credentials.data),
                     credentials,
                 })))
@@ -141,6 +146,7 @@ pub(in crate::plan::stores) fn volume(size: Option<String>, class: Option<String
     StoreVolume {
         size: Quantity(size.unwrap_or_else(|| DEFAULT_STORAGE.to_owned())),
         class,
+        existing: None,
         postgres_major: None,
     }
 }

@@ -194,7 +194,7 @@ mod tests {
         let own = [(USERNAME_KEY, "shop"), (PASSWORD_KEY, "s3cret")];
         let facts = StoreFacts::Managed {
             credentials: CredentialState::Existing(data(&[&own[..], entries].concat())),
-            running_image: None,
+            running: None,
             claim: None,
         };
         let context = StoreContext {
