@@ -57,7 +57,7 @@ pub struct Context {
     pub hosts: Hosts,
     /// Last known state of the stacks' queues, which the monitor of the brokers updates.
     pub queues: Arc<Queues>,
-    /// Known faults of the stacks' external stores.
+    /// Known faults of the stacks' stores.
     pub backends: Arc<Backends>,
     /// Connections that the stacks' NetworkPolicies forbid.
     pub sole_entry: Arc<Probes<Attempts>>,

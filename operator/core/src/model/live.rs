@@ -35,7 +35,7 @@ pub struct Live {
     pub gateway_kinds_gone: bool,
     /// Last observation of the queue's broker.
     pub queue: QueueState,
-    /// Faults of external stores, as the stack's programs tell them.
+    /// Faults of the stores, as the stack's programs tell them.
     pub store_faults: StoreFaults,
     /// Objects that let connections from outside into the namespace; `None` until they are listed.
     pub entry_points: Option<Vec<EntryPoint>>,

@@ -3,7 +3,7 @@
 
 mod claim;
 mod condition;
-mod external;
+mod faults;
 mod growth;
 mod resolve;
 mod service;
