@@ -94,9 +94,15 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
     // for their turn.
     match &guarded.0 {
         Ok(stack) => Box::pin(reconcile_stack(stack, &scope)).await,
-        Err(invalid) => Box::pin(timeout(REPORT_TIME, report::unreadable(&scope, invalid)))
+        Err(invalid) => {
+            let identity = StackIdentity::of(&*guarded).ok_or(Error::Incomplete)?;
+            Box::pin(timeout(
+                REPORT_TIME,
+                report::unreadable(&scope, &identity, invalid),
+            ))
             .await
-            .unwrap_or(Err(Error::ReportDeadline)),
+            .unwrap_or(Err(Error::ReportDeadline))
+        }
     }
 }
 

@@ -186,8 +186,13 @@ async fn a_managed_database_that_refuses_its_clients_is_not_ready() {
             (status, "LoginRefused"),
             "{type_}"
         );
-        let remedy = "database.managed: the database refuses the credentials in Secret acme-postgres";
-        assert!(condition.message.starts_with(remedy), "{}", condition.message);
+        let remedy =
+            "database.managed: the database refuses the credentials in Secret acme-postgres";
+        assert!(
+            condition.message.starts_with(remedy),
+            "{}",
+            condition.message
+        );
         assert!(condition.message.ends_with("delete pod acme-postgres-0"));
     }
     assert_eq!(world.child_writes(), [] as [String; 0]);
