@@ -38,7 +38,8 @@ const MAX_NOTE: usize = 1024;
 /// The end of a text that was cut.
 const CUT: &str = "…";
 
-/// Writes the status if it differs from the live one, and an Event for each condition that changed.
+/// Writes the status if it differs from the live one, and an Event for each condition that changed. Returns true while the
+/// stack progresses.
 ///
 /// # Errors
 /// Fails if the API server refuses the status or does not answer.
@@ -46,7 +47,7 @@ pub async fn report(
     scope: &Scope,
     stack: &ShortenerStack,
     outcome: Outcome<'_>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let new = plan::status(stack, outcome, &Time(jiff::Timestamp::now()));
     let (namespace, name) = (stack.namespace().unwrap_or_default(), stack.name_any());
     scope
@@ -58,8 +59,9 @@ pub async fn report(
         .context
         .metrics
         .workers_desired(&namespace, &name, desired);
+    let progresses = plan::is_progressing(&new);
     if stack.status.as_ref() == Some(&new) {
-        return Ok(());
+        return Ok(progresses);
     }
     let stacks: Api<ShortenerStack> = Api::namespaced(scope.context.client.clone(), &namespace);
     let patch = status_patch(stack.metadata.uid.as_deref(), &name, &new);
@@ -79,7 +81,7 @@ pub async fn report(
     if timeout(EVENTS_TIME, events).await.is_err() {
         tracing::warn!(stack = %name, %namespace, "the API server did not take the Events in time");
     }
-    Ok(())
+    Ok(progresses)
 }
 
 /// Reports a resource that does not parse in the status of that resource, with the state of its children. One of another

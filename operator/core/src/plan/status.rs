@@ -195,10 +195,17 @@ pub fn scaling(
 
 /// Returns true when the condition `Ready` is true.
 pub fn is_ready(status: &ShortenerStackStatus) -> bool {
-    status
-        .conditions
-        .iter()
-        .any(|condition| condition.type_ == READY && condition.status == "True")
+    is_true(status, READY)
+}
+
+/// Returns true when the condition `Progressing` is true.
+pub fn is_progressing(status: &ShortenerStackStatus) -> bool {
+    is_true(status, PROGRESSING)
+}
+
+fn is_true(status: &ShortenerStackStatus, type_: &str) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions.any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// Conditions of the stack as a whole.
@@ -216,7 +223,7 @@ fn of_live(stack: &ValidatedStack, live: &Live, halted: Option<Verdict>) -> Verd
     let stalled = failures().find(|failure| failure.needs_an_edit);
     // kstatus takes a stack that is ready for one that is as its spec says, so it needs to be told of a fault.
     let faulty = ready.holds && degraded.holds && halted.is_none();
-    let progressing = conditions::progressing(&components, halted);
+    let progressing = conditions::progressing(&components, halted, live.retried.values().next());
     let progressing = conditions::held_back(progressing, &stack.pending);
     let for_kstatus = match stalled {
         Some(failure) => Some((

@@ -161,8 +161,50 @@ async fn calls_that_hang_starve_neither_later_children_nor_the_status() {
     for child in ["deployments/acme-app", "ingresses/acme"] {
         assert!(children.contains(&child.to_owned()), "{child}");
     }
+    let progressing = world.condition("acme", "Progressing");
+    assert_eq!(
+        progressing.reason, "DeadlineExceeded",
+        "{}",
+        progressing.message
+    );
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+    world.pass(Duration::from_secs(120)).await;
     let degraded = world.condition("acme", "Degraded");
     assert_eq!(degraded.reason, "DeadlineExceeded", "{}", degraded.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_refused_for_a_moment_is_no_fault() {
+    for code in [409, 429, 503] {
+        let world = World::with_stack(json!({})).await;
+        world
+            .server
+            .fail_kind::<ConfigMap>(Some(Fault::Refuse(code)));
+        world.server.delete::<ConfigMap>(NAMESPACE, "acme-gateway");
+        world.pass(Duration::from_secs(5)).await;
+        let progressing = world.condition("acme", "Progressing");
+        assert_eq!(
+            progressing.status, "True",
+            "{code}: {}",
+            progressing.message
+        );
+        assert_eq!(
+            world.condition("acme", "GatewayReady").reason,
+            "ApplyFailed"
+        );
+        assert_eq!(
+            world.condition("acme", "Degraded").status,
+            "False",
+            "{code}"
+        );
+        world.pass(Duration::from_secs(60)).await;
+        let degraded = world.condition("acme", "Degraded");
+        assert_eq!(
+            degraded.reason, "ApplyFailed",
+            "{code}: {}",
+            degraded.message
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

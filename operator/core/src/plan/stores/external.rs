@@ -119,9 +119,7 @@ mod tests {
     use shortener_common::backends::{Backends, Fault, StoreState as Told};
 
     use super::*;
-    use crate::{
-        model::metadata::labels,
-    };
+    use crate::model::metadata::labels;
 
     fn pod(name: &str, component: Component, created: i64, status: Value) -> Arc<Pod> {
         Arc::new(
@@ -196,7 +194,12 @@ mod tests {
     fn a_store_that_becomes_ready_is_asked_about_at_once() {
         let app = pod("acme-app-a", Component::App, 1, at("10.0.0.1", "True"));
         let asked = |ready: &str| {
-            let database = pod("acme-postgres-0", Component::Postgres, 1, at("10.0.0.2", ready));
+            let database = pod(
+                "acme-postgres-0",
+                Component::Postgres,
+                1,
+                at("10.0.0.2", ready),
+            );
             Informant::among(&[app.clone(), database])
         };
         assert_ne!(asked("True"), asked("False"));

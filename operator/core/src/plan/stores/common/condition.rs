@@ -59,7 +59,7 @@ pub(in crate::plan) fn ready(
         .serving(pods.serves);
     }
     match claim.zip(store.volume.as_ref()) {
-        Some((claim, volume)) => growth::verdict(name, &volume.size, claim, pods),
+        Some((claim, volume)) => growth::verdict(name, &volume.size, (claim, view.live.at), pods),
         None => pods,
     }
 }

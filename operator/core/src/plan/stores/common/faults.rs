@@ -9,7 +9,7 @@ use crate::{
     },
     plan::{
         stores::{self, Definition, external},
-        verdict::{Verdict, View},
+        verdict::{Verdict, View, patience::UNREACHABLE, pods},
     },
 };
 
@@ -42,7 +42,7 @@ pub(super) fn external(
 }
 
 /// Returns the verdict on a managed store whose pod is ready, if the stack's programs say why they cannot use it. Without
-/// an answer of the server, they may not have connected again after a restart of it, so that is no fault yet.
+/// an answer of the server, they may not have connected again after a restart of it.
 pub(super) fn managed(view: View<'_>, component: Component) -> Option<Verdict> {
     let store = stores::of(component)?;
     let fault = fault(view, component)?;
@@ -53,7 +53,10 @@ pub(super) fn managed(view: View<'_>, component: Component) -> Option<Verdict> {
         managed_sentence(fault, store, &secret)
     );
     Some(match fault {
-        StoreFault::Unreachable => Verdict::no(fault.reason(), message),
+        StoreFault::Unreachable => {
+            let since = pods::ready_since(view.live, component);
+            UNREACHABLE.verdict(fault.reason(), &message, since, view.live.at)
+        }
         _ => Verdict::fault(fault.reason(), message),
     })
 }
@@ -130,8 +133,7 @@ fn managed_sentence(fault: StoreFault, store: &Definition, secret: &str) -> Stri
         | StoreFault::TlsUntrusted
         | StoreFault::TlsWrongName
         | StoreFault::TlsRefused => format!(
-            "the stack's pods get no answer from the {noun}, or one in another protocol, although its pod is ready: if \
-             this lasts, check the log of pod {secret}-0 and the network policies between them"
+            "the stack's pods get no answer from the {noun} whose pod {secret}-0 is ready, or one in another protocol"
         ),
         StoreFault::NotFound if store.component == Component::Postgres => {
             format!("the {noun} has lost the stack's database: restore a backup into a new stack")

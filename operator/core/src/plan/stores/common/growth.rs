@@ -1,13 +1,16 @@
 //! The verdict on a volume that is smaller than the spec asks for.
 
 use k8s_openapi::{
-    api::core::v1::PersistentVolumeClaim, apimachinery::pkg::api::resource::Quantity,
+    api::core::v1::PersistentVolumeClaim,
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time},
+    jiff::Timestamp,
 };
 
 use crate::{
     model::{facts::ClaimFact, quantity},
     plan::verdict::{
         Verdict,
+        patience::VOLUME_NOT_GROWN,
         workload::{PODS_READY, VOLUME_RESIZING},
     },
 };
@@ -20,7 +23,7 @@ const FAILURES: [&str; 2] = ["ControllerResizeError", "NodeResizeError"];
 pub(super) fn verdict(
     name: &str,
     size: &Quantity,
-    claim: &PersistentVolumeClaim,
+    (claim, now): (&PersistentVolumeClaim, Timestamp),
     pods: Verdict,
 ) -> Verdict {
     let fact = ClaimFact::of(claim);
@@ -40,19 +43,37 @@ pub(super) fn verdict(
                  storage can provide, or the one in status.volumes"
             ),
         );
-        return Verdict {
-            holds: pods.holds,
-            serves: pods.serves,
-            ..fault
-        };
+        return beside(fault, &pods);
+    }
+    let what = format!("the volume of the {name} has {has} and grows to {wanted}");
+    if VOLUME_NOT_GROWN.is_over(since(claim), now) {
+        return beside(VOLUME_NOT_GROWN.fault(&what), &pods);
     }
     if pods.reason != PODS_READY {
         return pods;
     }
-    Verdict::yes(
-        VOLUME_RESIZING,
-        format!("the volume of the {name} has {has} and grows to {wanted}"),
-    )
+    Verdict::yes(VOLUME_RESIZING, what).moving()
+}
+
+/// Returns a fault that takes nothing from the pods.
+fn beside(fault: Verdict, pods: &Verdict) -> Verdict {
+    Verdict {
+        holds: pods.holds,
+        serves: pods.serves,
+        ..fault
+    }
+}
+
+/// Returns the time at which the volume began to grow.
+fn since(claim: &PersistentVolumeClaim) -> Option<&Time> {
+    let conditions = claim.status.as_ref()?.conditions.as_ref()?;
+    let growing = conditions.iter().filter(|condition| {
+        let growth = ["Resizing", "FileSystemResizePending"];
+        growth.contains(&condition.type_.as_str()) && condition.status == "True"
+    });
+    growing
+        .filter_map(|condition| condition.last_transition_time.as_ref())
+        .min()
 }
 
 /// Returns the reason for which a volume does not grow.
@@ -90,7 +111,8 @@ mod tests {
             "status": status,
         });
         let claim = serde_json::from_value(claim).unwrap();
-        verdict("postgres", &Quantity(spec.to_owned()), &claim, pods)
+        let now = "2026-01-01T00:11:00Z".parse().unwrap();
+        verdict("postgres", &Quantity(spec.to_owned()), (&claim, now), pods)
     }
 
     fn ready() -> Verdict {
@@ -123,6 +145,19 @@ mod tests {
                 verdict.fault && !verdict.holds && !verdict.serves,
                 "{verdict:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_volume_that_grows_for_long_is_a_fault() {
+        for (since, reason) in [("00:00", "VolumeNotGrown"), ("00:02", VOLUME_RESIZING)] {
+            let since = format!("2026-01-01T{since}:00Z");
+            let status = json!({"conditions": [
+                {"type": "Resizing", "status": "True", "lastTransitionTime": since},
+            ]});
+            let verdict = found("2Gi", "2Gi", status, ready());
+            assert_eq!(verdict.reason, reason);
+            assert!(verdict.holds && verdict.serves, "{verdict:?}");
         }
     }
 
