@@ -45,6 +45,8 @@ const RESYNC: Duration = Duration::from_secs(300);
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
 /// Time until facts about a component that could not be read are read again.
 const READ_RECHECK: Duration = Duration::from_secs(10);
+/// Time until a stack is looked at again while it progresses: nothing else shows that the time of a state is over.
+const PROGRESS_RECHECK: Duration = Duration::from_secs(60);
 /// Time until monitoring objects that could not be written are retried.
 const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 
@@ -94,14 +96,20 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
     // for their turn.
     match &guarded.0 {
         Ok(stack) => Box::pin(reconcile_stack(stack, &scope)).await,
-        Err(invalid) => Box::pin(timeout(REPORT_TIME, report::unreadable(&scope, invalid)))
+        Err(invalid) => {
+            let identity = StackIdentity::of(&*guarded).ok_or(Error::Incomplete)?;
+            Box::pin(timeout(
+                REPORT_TIME,
+                report::unreadable(&scope, &identity, invalid),
+            ))
             .await
-            .unwrap_or(Err(Error::ReportDeadline)),
+            .unwrap_or(Err(Error::ReportDeadline))
+        }
     }
 }
 
-/// Writes the status and the Events.
-async fn tell(scope: &Scope, stack: &ShortenerStack, outcome: Outcome<'_>) -> Result<(), Error> {
+/// Writes the status and the Events. Returns true while the stack progresses.
+async fn tell(scope: &Scope, stack: &ShortenerStack, outcome: Outcome<'_>) -> Result<bool, Error> {
     let report = async {
         let told = timeout(REPORT_TIME, report::report(scope, stack, outcome)).await;
         told.unwrap_or(Err(Error::ReportDeadline))
@@ -168,7 +176,7 @@ async fn steps(
         let Some((mut live, written)) = write(scope, identity, desired).await else {
             return Ok(Action::await_change());
         };
-        if !live.refused.contains_key(&Component::Worker) {
+        if !live.failed(Component::Worker) {
             let workers = validated.queue.as_ref().map(|queue| &queue.workers);
             let queues = &scope.context.queues;
             queues.scaled(
@@ -178,8 +186,11 @@ async fn steps(
         }
         let recheck = missing_pods::follow(scope, stack, identity, &mut live).await;
         rest = recheck.map_or(rest, |recheck| rest.min(recheck));
-        tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
+        let progresses = tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
         written?;
+        if progresses {
+            rest = rest.min(PROGRESS_RECHECK);
+        }
         if live.monitoring_refused.is_some() {
             rest = rest.min(MONITORING_RECHECK);
         }

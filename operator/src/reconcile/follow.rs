@@ -8,7 +8,10 @@ use shortener_operator_core::{
         metadata::{Component, StackIdentity, component_name},
         stack::{Drain, ValidatedStack},
     },
-    plan::{conditions, has_purged, stores::external},
+    plan::{
+        conditions, has_purged,
+        stores::external::{self, Informant},
+    },
 };
 
 use super::context::Scope;
@@ -42,12 +45,12 @@ pub(super) fn rest(scope: &Scope, identity: &StackIdentity) {
     context.metrics.probes.forget_end_to_end(namespace, name);
 }
 
-/// Names the pod that tells the state of the external stores, if the stack has any.
+/// Names the pod that tells the state of the stores.
 pub(super) fn stores(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack) {
     let key = validated.identity.key();
-    let pod = external::has_external(validated).then(|| {
+    let pod = (!validated.stopped).then(|| {
         let (namespace, name) = &key;
-        external::informant(&scope.inventory.of_stack::<Pod>(namespace, name))
+        Informant::among(&scope.inventory.of_stack::<Pod>(namespace, name))
     });
     let reported = || stack.status.as_ref().map(external::reported);
     let backends = &scope.context.backends;
