@@ -3,6 +3,7 @@
 //! An expired link becomes a tombstone: its destination is removed, and its code is never assigned again.
 
 use jiff_sqlx::Timestamp as Time;
+use sqlx::PgPool;
 
 use crate::database::{Database, StoreError};
 
@@ -174,7 +175,7 @@ async fn remove(
     (from, days, batch): (Option<Time>, u32, i64),
 ) -> Result<Vec<Time>, StoreError> {
     let statement = removal.statement;
-    let remove = |pool| async move {
+    let remove = |pool: PgPool| async move {
         let remove = sqlx::query_scalar(statement).bind(from);
         let remove = remove.bind(i64::from(days)).bind(batch);
         remove.fetch_all(&pool).await

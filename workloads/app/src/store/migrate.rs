@@ -91,7 +91,7 @@ pub fn migrator() -> Migrator {
         let (kind, alone) = (MigrationType::Simple, statements.contains(CONCURRENTLY));
         Migration::new(version, name.into(), kind, statements.into_sql_str(), alone)
     });
-    migrator_of(migrations.to_vec())
+    migrator_of(migrations.into())
 }
 
 /// Returns a migrator for these migrations, as [`apply`] needs it.
@@ -181,7 +181,7 @@ async fn run(
     for migration in migrator.iter() {
         let mut transaction = connection.begin().await?;
         sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
-        if migration.no_tx {
+        if migration.no_tx && !is_applied(migration, &mut transaction).await? {
             build_index(migrator, migration, options).await?;
         } else {
             migrator
@@ -193,6 +193,16 @@ async fn run(
     Ok(())
 }
 
+/// Returns true if a migration that is not the first one was applied.
+async fn is_applied(
+    migration: &Migration,
+    connection: &mut PgConnection,
+) -> Result<bool, sqlx::Error> {
+    let query = "SELECT EXISTS (SELECT FROM _sqlx_migrations WHERE version = $1)";
+    let query = sqlx::query_scalar(query).bind(migration.version);
+    query.fetch_one(connection).await
+}
+
 /// Builds the index of a migration beside writes. That takes a session outside a transaction; the transaction of the
 /// caller keeps other pods away meanwhile.
 async fn build_index(
@@ -201,23 +211,16 @@ async fn build_index(
     options: &PgConnectOptions,
 ) -> Result<(), MigrateError> {
     let mut options = options.clone();
+    let settings = options.get_options().unwrap_or_default();
     // Behind a pooler, the role has the limits.
-    if options
-        .get_options()
-        .is_some_and(|set| set.contains(STATEMENT_TIMEOUT))
-    {
+    if settings.contains(STATEMENT_TIMEOUT) {
         options = options.options([(STATEMENT_TIMEOUT, "0"), ("lock_timeout", "0")]);
     }
     let mut session = options.connect().await?;
-    let is_applied = "SELECT EXISTS (SELECT FROM _sqlx_migrations WHERE version = $1)";
-    let is_applied = sqlx::query_scalar(is_applied).bind(migration.version);
-    let is_applied: bool = is_applied.fetch_one(&mut session).await?;
-    if !is_applied {
-        // What an interrupted attempt has left is invalid, and every write maintains it.
-        let name = &migration.description;
-        let remove = format!("DROP INDEX CONCURRENTLY IF EXISTS {name}");
-        session.execute(AssertSqlSafe(remove)).await?;
-    }
+    // What an interrupted attempt has left is invalid, and every write maintains it.
+    let name = &migration.description;
+    let remove = format!("DROP INDEX CONCURRENTLY IF EXISTS {name}");
+    session.execute(AssertSqlSafe(remove)).await?;
     migrator.run_to(migration.version, &mut session).await?;
     let _ = session.close().await;
     Ok(())

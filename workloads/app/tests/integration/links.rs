@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Executor};
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
-    client::{Response, get, post, post_bytes, request, send, shorten},
+    client::{Response, exchange, get, post, post_bytes, request, send, shorten},
     support::{App, config, url_of},
 };
 
@@ -92,7 +92,9 @@ async fn an_escape_of_an_unreserved_character_is_that_character() {
         ("/q_b-c%0a", 404),
         ("/%2Fq_b-c", 404),
     ] {
-        let response = request(app.public, "GET", path, "").await;
+        // The OpenAPI document has the paths without escapes.
+        let bytes = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        let response = exchange(app.public, bytes.as_bytes()).await;
         assert_eq!(response.status, status, "{path}: {response:?}");
     }
 }
