@@ -154,10 +154,7 @@ async fn steps(
         desired,
         drain,
     } = planned(stack, scope, facts).await?;
-    follow::queue(scope, stack, &validated, drain);
-    follow::stores(scope, stack, &validated);
-    follow::probes(scope, &validated);
-    follow::purge(scope, &validated);
+    follow::stack(scope, stack, &validated, drain);
     let mut rest = if conflict {
         CONFLICT_RECHECK
     } else {
@@ -177,12 +174,7 @@ async fn steps(
             return Ok(Action::await_change());
         };
         if !live.failed(Component::Worker) {
-            let workers = validated.queue.as_ref().map(|queue| &queue.workers);
-            let queues = &scope.context.queues;
-            queues.scaled(
-                &identity.key(),
-                workers.and_then(|workers| workers.count().cloned()),
-            );
+            follow::workers(scope, &validated);
         }
         let recheck = missing_pods::follow(scope, stack, identity, &mut live).await;
         rest = recheck.map_or(rest, |recheck| rest.min(recheck));
