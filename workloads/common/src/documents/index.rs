@@ -195,11 +195,17 @@ async fn note(
 
 #[cfg(test)]
 mod tests {
+    use qdrant_client::qdrant::Distance;
     use serde_json::json;
     use shortener_testing::database::TestDatabase;
 
     use super::*;
     use crate::documents::tests::documents;
+
+    const LINE: Shape = Shape {
+        size: 1,
+        distance: Distance::Cosine,
+    };
 
     fn id(number: u64) -> DocumentId {
         DocumentId::new(number).unwrap()
@@ -210,14 +216,14 @@ mod tests {
         let database = TestDatabase::new().await;
         let documents = documents(&database).await;
         documents.put(id(1), &[1.0], "{}".into()).await.unwrap();
-        let slow = documents.read(&[1], 1).await.unwrap();
+        let slow = documents.read(&[1], LINE).await.unwrap();
         documents.delete(id(1)).await.unwrap();
-        let quick = documents.read(&[1], 1).await.unwrap();
+        let quick = documents.read(&[1], LINE).await.unwrap();
         assert_eq!(quick.removed.ids, [1]);
         assert!(documents.settle(quick, &[1]).await.unwrap().is_empty());
         assert_eq!(slow.indexed.ids, [1]);
         assert_eq!(documents.settle(slow, &[1]).await.unwrap(), [1]);
-        let again = documents.read(&[1], 1).await.unwrap();
+        let again = documents.read(&[1], LINE).await.unwrap();
         assert_eq!(again.absent, [1]);
         assert!(documents.settle(again, &[1]).await.unwrap().is_empty());
     }
@@ -235,7 +241,7 @@ mod tests {
         let mut left: Vec<i64> = (0..8).collect();
         let rounds: [[&[i64]; 3]; 2] = [[&[0, 1, 2], &[], &[3, 4, 5, 6]], [&[3, 4, 6], &[5], &[]]];
         for [indexed, removed, rest] in rounds {
-            let plan = documents.read(&left, 1).await.unwrap();
+            let plan = documents.read(&left, LINE).await.unwrap();
             assert_eq!(plan.indexed.ids, indexed);
             assert_eq!(plan.removed.ids, removed);
             left = documents.settle(plan, &left).await.unwrap();
