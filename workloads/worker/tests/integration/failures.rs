@@ -113,6 +113,33 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
 }
 
 #[tokio::test]
+async fn a_statement_that_takes_too_long_fails_its_job_and_holds_up_no_other() {
+    let database = TestDatabase::new().await;
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let slow = act(|_, context| {
+        Box::pin(async move {
+            let slow = context.database.run("SELECT pg_sleep", |pool| async move {
+                let mut transaction = pool.begin().await?;
+                let limit = sqlx::query("SET LOCAL statement_timeout = '10ms'");
+                limit.execute(&mut *transaction).await?;
+                let sleep = sqlx::query("SELECT pg_sleep(60)");
+                sleep.execute(&mut *transaction).await
+            });
+            slow.await.map(|_| Outcome::done())
+        })
+    });
+    let tasks = Registry::default().with("count", Count).with("slow", slow);
+    let _worker = Running::start(config(&database, &broker.url()), tasks).await;
+
+    let slow = publish(&broker, r#"{"task":"slow"}"#).await;
+    let good = publish(&broker, r#"{"task":"count"}"#).await;
+    wait_until(&pool, good, "done").await;
+    broker.wait_for("jobs.dlq", (1, 0)).await;
+    let (state, attempts, _) = row(&pool, slow).await.unwrap();
+    assert_eq!((state.as_str(), attempts), ("failed", 5));
+}
+
+#[tokio::test]
 async fn a_job_that_anyone_could_send_and_that_never_succeeds_is_no_dead_letter() {
     let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
