@@ -45,7 +45,8 @@ const RESYNC: Duration = Duration::from_secs(300);
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
 /// Time until facts about a component that could not be read are read again.
 const READ_RECHECK: Duration = Duration::from_secs(10);
-/// Time until a stack is looked at again while it progresses: nothing else shows that the time of a state is over.
+/// Time until a stack is looked at again while it progresses without a fault: nothing else shows that the time of a state
+/// is over.
 const PROGRESS_RECHECK: Duration = Duration::from_secs(60);
 /// Time until monitoring objects that could not be written are retried.
 const MONITORING_RECHECK: Duration = Duration::from_secs(60);
@@ -108,7 +109,7 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
     }
 }
 
-/// Writes the status and the Events. Returns true while the stack progresses.
+/// Writes the status and the Events. Returns true while the stack progresses without a fault.
 async fn tell(scope: &Scope, stack: &ShortenerStack, outcome: Outcome<'_>) -> Result<bool, Error> {
     let report = async {
         let told = timeout(REPORT_TIME, report::report(scope, stack, outcome)).await;

@@ -39,7 +39,7 @@ const MAX_NOTE: usize = 1024;
 const CUT: &str = "…";
 
 /// Writes the status if it differs from the live one, and an Event for each condition that changed. Returns true while the
-/// stack progresses.
+/// stack progresses without a fault.
 ///
 /// # Errors
 /// Fails if the API server refuses the status or does not answer.

@@ -198,9 +198,9 @@ pub fn is_ready(status: &ShortenerStackStatus) -> bool {
     is_true(status, READY)
 }
 
-/// Returns true when the condition `Progressing` is true.
+/// Returns true when the stack progresses without a fault. If that takes too long, it becomes one.
 pub fn is_progressing(status: &ShortenerStackStatus) -> bool {
-    is_true(status, PROGRESSING)
+    is_true(status, PROGRESSING) && !is_true(status, DEGRADED)
 }
 
 fn is_true(status: &ShortenerStackStatus, type_: &str) -> bool {

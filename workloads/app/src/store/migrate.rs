@@ -59,8 +59,8 @@ const MIGRATIONS: [(i64, &str, &str); 8] = [
     ),
 ];
 
-/// The word by which an index is built beside writes, outside a transaction.
-const CONCURRENTLY: &str = "CREATE INDEX CONCURRENTLY ";
+/// The first line of a migration that cannot run in a transaction, as sqlx spells it: that of an index.
+const ALONE: &str = "-- no-transaction\n";
 /// The statements that begin the transaction of a migration. At this isolation level it holds no snapshot between
 /// statements, for which the building of an index would wait. The lock lasts until the transaction ends: a lock of the
 /// session would stay behind in a session that a pooler gives to other clients. Nothing limits a statement, because an
@@ -88,7 +88,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 #[must_use]
 pub fn migrator() -> Migrator {
     let migrations = MIGRATIONS.map(|(version, name, statements)| {
-        let (kind, alone) = (MigrationType::Simple, statements.contains(CONCURRENTLY));
+        let (kind, alone) = (MigrationType::Simple, statements.starts_with(ALONE));
         Migration::new(version, name.into(), kind, statements.into_sql_str(), alone)
     });
     migrator_of(migrations.into())
@@ -295,6 +295,7 @@ mod tests {
                         assert!(existing.contains(&table), "{name}: {table}");
                         // One statement, for whose name `build_index` looks.
                         assert_eq!((index, statements.matches(';').count()), (name, 1));
+                        assert!(statements.starts_with(ALONE), "{name}");
                     }
                     [_, "ON", table, ..] => assert!(created.contains(&table), "{name}: {table}"),
                     _ => panic!("{name}: {index:?}"),

@@ -256,7 +256,7 @@ async fn a_malformed_code_is_no_lookup() {
     let database = TestDatabase::new().await;
     let cache = Redis::start().await;
     let app = start(&database, &cache).await;
-    for path in ["/a.b", "/%61", "/favicon.ico", "/health"] {
+    for path in ["/a.b", "/%C3%A4", "/favicon.ico", "/health"] {
         get(app.public, path).await;
     }
     assert_eq!(counts(&app).await, (0, 0));
