@@ -45,7 +45,7 @@ check: ## Run the part of `make test` that needs no cluster: formatting, lints, 
 fmt: ## Format the Rust code
 	@cargo fmt --all
 
-crds: ## Write crds/, its copy in the chart and docs/reference.md from the Rust types
+crds: ## Write crds/, its copy in its chart and docs/reference.md from the Rust types
 	@UPDATE=1 e2e/checks/offline.sh generated::crds
 
 api: ## Write docs/api.md from the OpenAPI document of the app

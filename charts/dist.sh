@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Writes dist/install.yaml: the chart with its default values, for `kubectl apply --server-side -f` without Helm.
+# Writes dist/install.yaml: both charts with their default values, for `kubectl apply --server-side -f` without Helm.
 #
-#   charts/dist.sh [chart folder or package] [file]
+#   charts/dist.sh [file] [chart of the definition] [chart of the operator]     a chart is a folder or a package
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/checks/lib.sh"
 "$cluster_dir/tools.sh" helm
 
-chart=${1:-charts/shortener-operator}
-file=${2:-dist/install.yaml}
+file=${1:-dist/install.yaml}
+definition=${2:-charts/shortener-definition}
+operator=${3:-charts/shortener-operator}
 namespace=shortener-system
 mkdir -p "$(dirname "$file")"
 {
@@ -20,7 +21,8 @@ metadata:
     app.kubernetes.io/name: shortener-operator
     pod-security.kubernetes.io/enforce: restricted
 NAMESPACE
-  helm template shortener-operator "$chart" --namespace "$namespace" --no-hooks
+  helm template shortener-definition "$definition" --namespace "$namespace"
+  helm template shortener-operator "$operator" --namespace "$namespace" --no-hooks
 } >"$file.part"
 mv "$file.part" "$file"
 say "wrote $file, $(grep -c '^kind: ' "$file") objects"

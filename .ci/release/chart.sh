@@ -1,26 +1,29 @@
 #!/usr/bin/env bash
-# Makes the chart of a release into $out/files: the package, which push.sh pushes as an OCI artifact, and
-# install.yaml for clusters without Helm, which is rendered from that package.
+# Makes the charts of a release into $out/files: the packages, which push.sh pushes as OCI artifacts, and
+# install.yaml for clusters without Helm, which is rendered from these packages.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$cluster_dir/tools.sh" helm
 
-package=$out/files/shortener-operator-$version.tgz
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A copy, so that the values can name a fork's registry and the package can have the commit's time.
-copy_chart() {
-  cp -RL charts/shortener-operator "$work/chart"
-  sed -i "s|^  repository: .*/operator\$|  repository: $image_repository/operator|" "$work/chart/values.yaml"
-  grep -qx "  repository: $image_repository/operator" "$work/chart/values.yaml" \
-    || die "values.yaml of the chart does not name the operator's image" "see copy_chart in .ci/release/chart.sh"
-  find "$work/chart" -exec touch --date "@$SOURCE_DATE_EPOCH" {} +
+# The values of the operator's chart name the registry, which is a fork's in a fork.
+name_registry() {
+  local values=$work/shortener-operator/values.yaml
+  sed -i "s|^  repository: .*/operator\$|  repository: $image_repository/operator|" "$values"
+  grep -qx "  repository: $image_repository/operator" "$values" \
+    || die "values.yaml of the chart does not name the operator's image" "see name_registry in .ci/release/chart.sh"
 }
 
-copy_chart
 mkdir -p "$out/files"
-helm package "$work/chart" --version "$version" --app-version "$version" --destination "$out/files"
-# Helm writes this time to the manifest of the artifact.
-touch --date "@$SOURCE_DATE_EPOCH" "$package"
-charts/dist.sh "$package" "$out/files/install.yaml"
+# Copies, so that the values can differ and the packages can have the commit's time.
+for chart in "${charts[@]}"; do cp -RL "charts/$chart" "$work/$chart"; done
+name_registry
+find "$work" -exec touch --date "@$SOURCE_DATE_EPOCH" {} +
+for chart in "${charts[@]}"; do
+  helm package "$work/$chart" --version "$version" --app-version "$version" --destination "$out/files"
+  # Helm writes this time to the manifest of the artifact.
+  touch --date "@$SOURCE_DATE_EPOCH" "$(package_of "$chart")"
+done
+charts/dist.sh "$out/files/install.yaml" "$(package_of shortener-definition)" "$(package_of shortener-operator)"

@@ -23,10 +23,15 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
 # The programs that have an image.
 programs=(operator app worker)
+# The charts, in the order in which they are installed.
+charts=(shortener-definition shortener-operator)
 # The programs that users run on their own machines.
 tools=(operator kubectl-shortener)
 # The targets that each image is made for.
 read -ra image_targets <<<"${IMAGE_TARGETS:-x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu}"
+
+# package_of <chart>
+package_of() { printf '%s/files/%s-%s.tgz\n' "$out" "$1" "$version"; }
 
 # architecture_of <target>: its name in images and archives.
 architecture_of() {

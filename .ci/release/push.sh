@@ -18,15 +18,17 @@ digest_of() { jq --raw-output '.manifests[0].digest' "$out/images/$1/index.json"
 
 # Runs before the first push, so that no release is published in part.
 refuse_replacement() {
-  local program published
+  local program chart published
   for program in "${programs[@]}"; do
     published=$(crane digest "$(image_of "$program")" 2>/dev/null) || continue
     [[ $published == "$(digest_of "$program")" ]] || refuse "$(image_of "$program")"
   done
-  if crane digest "$(image_of charts/shortener-operator)" >/dev/null 2>&1; then
-    helm pull "oci://$push_to/charts/shortener-operator" --version "$version" --destination "$work" "${plain[@]}"
-    cmp "$work"/*.tgz "$package" || refuse "$(image_of charts/shortener-operator)"
-  fi
+  for chart in "${charts[@]}"; do
+    crane digest "$(image_of "charts/$chart")" >/dev/null 2>&1 || continue
+    mkdir "$work/$chart"
+    helm pull "oci://$push_to/charts/$chart" --version "$version" --destination "$work/$chart" "${plain[@]}"
+    cmp "$work/$chart"/*.tgz "$(package_of "$chart")" || refuse "$(image_of "charts/$chart")"
+  done
 }
 
 # pushed <image>: records its name with its digest.
@@ -40,7 +42,6 @@ log_in() {
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-package=$out/files/shortener-operator-$version.tgz
 plain=()
 # Addresses of private networks have no certificates; crane decides the same way.
 if [[ $push_to =~ ^(127|10|192\.168|172\.(1[6-9]|2[0-9]|3[01]))\. ]]; then plain=(--plain-http); fi
@@ -51,8 +52,10 @@ for program in "${programs[@]}"; do
   crane push "$out/images/$program" "$(image_of "$program")" >/dev/null
   pushed "$(image_of "$program")"
 done
-helm push "$package" "oci://$push_to/charts" "${plain[@]}"
-pushed "$(image_of charts/shortener-operator)"
+for chart in "${charts[@]}"; do
+  helm push "$(package_of "$chart")" "oci://$push_to/charts" "${plain[@]}"
+  pushed "$(image_of "charts/$chart")"
+done
 mv "$work/pushed" "$out/pushed.txt"
 {
   cat "$out/files/SHA256SUMS"

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Checks the chart: lint, and its renderings against Kubernetes' own schemas (kubeconform) and good practice (kube-score).
+# Checks the charts: lint, and their renderings against Kubernetes' own schemas (kubeconform) and good practice (kube-score).
 # e2e/tests/offline/chart.rs checks what each rendering has.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$repo/e2e/checks/chart-tools.sh"
 
 schema_folder=$(schemas)
-helm lint --strict "$chart"
+helm lint --strict "$chart" charts/shortener-definition
+helm template test charts/shortener-definition --set commonLabels.team=links \
+  | kubeconform -strict -summary -schema-location "$schema_folder/{{.ResourceKind}}{{.KindSuffix}}.json"
 while read -r name arguments; do
   if [[ $name == '#' ]]; then continue; fi
   read -ra arguments <<<"$arguments"

@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"; kubectl delete namespace ci-step --ignore-not-found --wait=false >/dev/null' EXIT
-export STACK_NAMESPACE=ci-step CHART=charts/shortener-operator CHART_VALUES=$cache/clusters/$CLUSTER_NAME/values.yaml
+export STACK_NAMESPACE=ci-step CHARTS=charts CHART_VALUES=$cache/clusters/$CLUSTER_NAME/values.yaml
 
 examples/ci/stack-up.sh
 [[ $(kubectl get --namespace ci-step sst/demo --output jsonpath='{.status.conditions[?(@.type=="Ready")].status}') == True ]] \

@@ -98,13 +98,18 @@ starts_our_operator() {
   grep -qE "image: \"?$expected/operator:$version\"?\$" "$1" || die "$1 does not name the image $expected/operator:$version" "see .ci/release/chart.sh"
 }
 
-chart_is_right() {
+charts_are_right() {
+  local chart package
   mkdir -p "$work/pulled"
-  helm pull "oci://$PUSH_TO/charts/shortener-operator" --version "$version" --plain-http --destination "$work/pulled"
-  cmp "$work"/pulled/*.tgz "$files/shortener-operator-$version.tgz" || die "the chart in the registry differs from shortener-operator-$version.tgz of the release" "see .ci/release/push.sh"
-  helm template test "$work"/pulled/*.tgz >"$work/pulled/rendered.yaml"
+  for chart in shortener-definition shortener-operator; do
+    package=$chart-$version.tgz
+    helm pull "oci://$PUSH_TO/charts/$chart" --version "$version" --plain-http --destination "$work/pulled"
+    cmp "$work/pulled/$package" "$files/$package" || die "the chart in the registry differs from $package of the release" "see .ci/release/push.sh"
+  done
+  helm template test "$work/pulled/shortener-operator-$version.tgz" >"$work/pulled/rendered.yaml"
   starts_our_operator "$work/pulled/rendered.yaml"
   starts_our_operator "$files/install.yaml"
+  [[ $(grep -c '^kind: CustomResourceDefinition$' "$files/install.yaml") == 1 ]] || die "install.yaml lacks the resource definition" "see charts/dist.sh"
 }
 
 files_are_right() {
@@ -143,7 +148,7 @@ image_is_right operator operator/Dockerfile
 image_is_right app workloads/app/Dockerfile
 image_is_right worker workloads/worker/Dockerfile
 images_are_reproducible
-chart_is_right
+charts_are_right
 files_are_right
 refuses_replacement
 say "the release $version for ${architectures[*]} is complete, except for its signatures"

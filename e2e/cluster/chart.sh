@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs or upgrades the operator's chart.
+# Installs or upgrades both charts.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=../images/names.sh
@@ -32,11 +32,13 @@ VALUES
   fi
 }
 
-install_chart() {
+install_charts() {
+  helm upgrade --install shortener-definition "$repo/charts/shortener-definition" \
+    --namespace shortener-system --create-namespace
   helm upgrade --install shortener-operator "$repo/charts/shortener-operator" \
-    --namespace shortener-system --create-namespace --values "$values" --wait --timeout 3m
+    --namespace shortener-system --values "$values" --wait --timeout 3m
 }
 
 write_values
 remedy="kubectl -n shortener-system describe pods; kubectl -n shortener-system logs deploy/shortener-operator" \
-  step "Install the operator's chart" install_chart
+  step "Install the charts" install_charts

@@ -5,16 +5,16 @@
 #   STACK            a file with one ShortenerStack, stack.yaml beside this script by default
 #   STACK_NAMESPACE  default
 #   STACK_TIMEOUT    10m
-#   CHART            the operator's chart: oci://ghcr.io/shortenerstack/charts/shortener-operator, or a folder
+#   CHARTS           where both charts are: oci://ghcr.io/shortenerstack/charts, or a folder
 #   CHART_VERSION    the newest release when empty
-#   CHART_VALUES     a file of values for the chart, none when empty
+#   CHART_VALUES     a file of values for the operator's chart, none when empty
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 stack=${STACK:-$here/stack.yaml}
 namespace=${STACK_NAMESPACE:-default}
 timeout=${STACK_TIMEOUT:-10m}
-chart=${CHART:-oci://ghcr.io/shortenerstack/charts/shortener-operator}
+charts=${CHARTS:-oci://ghcr.io/shortenerstack/charts}
 
 die() {
   printf 'error: %s\n  what to do: %s\n' "$1" "$2" >&2
@@ -35,8 +35,9 @@ kubectl version >/dev/null || die "no cluster answers kubectl" "create one befor
 
 arguments=(--namespace shortener-system --create-namespace --wait --timeout "$timeout")
 if [[ -n ${CHART_VERSION:-} ]]; then arguments+=(--version "$CHART_VERSION"); fi
+helm upgrade --install shortener-definition "$charts/shortener-definition" "${arguments[@]}"
 if [[ -n ${CHART_VALUES:-} ]]; then arguments+=(--values "$CHART_VALUES"); fi
-helm upgrade --install shortener-operator "$chart" "${arguments[@]}"
+helm upgrade --install shortener-operator "$charts/shortener-operator" "${arguments[@]}"
 
 kubectl create namespace "$namespace" --dry-run=client --output yaml | kubectl apply --filename -
 name=$(kubectl apply --namespace "$namespace" --filename "$stack" --output name)

@@ -1,49 +1,62 @@
-//! The package of the chart, and what its metadata, its pages and its notes repeat from other files.
+//! The packages of the charts, and what their metadata, their pages and their notes repeat from other files.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::{VERSION, chart::CHART, documents, read, run, same};
+use crate::{
+    VERSION,
+    chart::{CHART, DEFINITION},
+    documents, read, run, same,
+};
 
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 /// A folder for temporary files.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn chart_file(name: &str) -> Result<Value> {
-    Ok(serde_yaml::from_str(&read(format!("{CHART}/{name}"))?)?)
+    yaml(&format!("{CHART}/{name}"))
+}
+
+fn yaml(path: &str) -> Result<Value> {
+    Ok(serde_yaml::from_str(&read(path)?)?)
+}
+
+/// Returns an annotation of a chart for Artifact Hub.
+fn annotation(chart: &str, name: &str) -> Result<Value> {
+    let metadata = yaml(&format!("{chart}/Chart.yaml"))?;
+    let text = metadata["annotations"][format!("artifacthub.io/{name}")].as_str();
+    Ok(serde_yaml::from_str(text.context("it is no text")?)?)
 }
 
 #[test]
-fn the_package_renders_the_objects_of_the_folder() -> Result<()> {
+fn a_package_renders_the_objects_of_the_folder() -> Result<()> {
     // A tool that reads the folder, such as Flux, omits symbolic links.
-    let links = run(&format!("find {CHART} -type l"))?;
+    let links = run("find charts -type l")?;
     ensure!(links.is_empty(), "these are symbolic links: {links}");
-    run(&format!("helm package {CHART} --destination {FOLDER}"))?;
-    let package = format!("{FOLDER}/shortener-operator-{VERSION}.tgz");
     let render = |chart: &str| run(&format!("helm template test {chart}"));
-    let (folder, packed) = (render(CHART)?, render(&package)?);
-    same("the folder", &folder, "the package", &packed)?;
+    for chart in [CHART, DEFINITION] {
+        run(&format!("helm package {chart} --destination {FOLDER}"))?;
+        let name = chart.trim_start_matches("charts/");
+        let packed = render(&format!("{FOLDER}/{name}-{VERSION}.tgz"))?;
+        same(chart, &render(chart)?, "the package", &packed)?;
+    }
+    let package = format!("{FOLDER}/shortener-definition-{VERSION}.tgz");
     let file = "files/shortenerstack.yaml";
-    let packed = run(&format!("tar -xOf {package} shortener-operator/{file}"))?;
+    let packed = run(&format!("tar -xOf {package} shortener-definition/{file}"))?;
     same(file, &packed, "crds/", &read("crds/shortenerstack.yaml")?)
 }
 
 #[test]
 fn the_annotations_for_artifact_hub_are_true() -> Result<()> {
-    let chart = chart_file("Chart.yaml")?;
-    let annotation = |name: &str| -> Result<Value> {
-        let text = chart["annotations"][format!("artifacthub.io/{name}")].as_str();
-        Ok(serde_yaml::from_str(text.context("it is no text")?)?)
-    };
     let images = ["operator", "app", "worker"].map(|program| {
         let image = format!("{}/{program}:{VERSION}", env!("IMAGE_REPOSITORY"));
         json!({"name": program, "image": image})
     });
-    assert_eq!(annotation("images")?, json!(images));
+    assert_eq!(annotation(CHART, "images")?, json!(images));
     let sample = documents(&read("e2e/samples/demo.yaml")?)?;
-    assert_eq!(annotation("crdsExamples")?, json!(sample));
-    let definition = chart_file("files/shortenerstack.yaml")?;
-    let crd = annotation("crds")?;
+    assert_eq!(annotation(DEFINITION, "crdsExamples")?, json!(sample));
+    let definition = yaml("crds/shortenerstack.yaml")?;
+    let crd = annotation(DEFINITION, "crds")?;
     assert_eq!(crd[0]["name"], definition["metadata"]["name"]);
     assert_eq!(crd[0]["kind"], definition["spec"]["names"]["kind"]);
     assert_eq!(crd[0]["version"], definition["spec"]["versions"][0]["name"]);
@@ -53,8 +66,10 @@ fn the_annotations_for_artifact_hub_are_true() -> Result<()> {
 #[test]
 fn the_chart_names_the_repository_and_its_pages() -> Result<()> {
     let (chart, values) = (chart_file("Chart.yaml")?, chart_file("values.yaml")?);
-    assert_eq!(chart["home"], REPOSITORY);
-    assert_eq!(chart["sources"], json!([REPOSITORY]));
+    for chart in [&chart, &yaml(&format!("{DEFINITION}/Chart.yaml"))?] {
+        assert_eq!(chart["home"], REPOSITORY);
+        assert_eq!(chart["sources"], json!([REPOSITORY]));
+    }
     // The alerts of a stack use the same address.
     let runbooks = format!("{REPOSITORY}/blob/main/docs/runbooks.md");
     assert_eq!(values["prometheusRule"]["runbookBaseUrl"], runbooks);
@@ -107,13 +122,17 @@ fn notes(name: &str, arguments: &str) -> Result<String> {
 
 #[test]
 fn the_notes_have_the_commands_for_what_was_installed() -> Result<()> {
-    notes("default", "")?;
+    let default = notes("default", "")?;
+    // Without a cluster, Helm has no kinds of others.
+    assert!(
+        default.contains("waits for the resource definition"),
+        "{default}"
+    );
     let watching = notes("watching", "--set watchNamespaces={red,blue}")?;
     assert!(watching.contains("\nkubectl -n red apply"), "{watching}");
-    let off = "--set crds.enabled=false,replicaCount=0,prometheusRule.enabled=true";
+    let off = "--set replicaCount=0,prometheusRule.enabled=true";
     let off = notes("off", off)?;
     assert!(!off.contains("<<STACK"), "{off}");
-    assert!(off.contains("templates/crds.yaml | kubectl apply"), "{off}");
     assert!(off.contains("ShortenerOperatorDown"), "{off}");
     Ok(())
 }

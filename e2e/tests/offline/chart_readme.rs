@@ -26,8 +26,9 @@ pub fn page() -> Result<String> {
 {description} Kubernetes {kubernetes} or later.
 
 ```sh
-helm install {name} oci://{registry}/charts/{name} --version {version} \\
+helm install shortener-definition oci://{registry}/charts/shortener-definition --version {version} \\
   --namespace shortener-system --create-namespace
+helm install {name} oci://{registry}/charts/{name} --version {version} --namespace shortener-system
 helm test {name} --namespace shortener-system
 ```
 

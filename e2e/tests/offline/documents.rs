@@ -10,7 +10,11 @@ use regex::Regex;
 use serde_json::Value;
 use shortener_e2e::checkout;
 
-use crate::{VERSION, files, lines, read, report, same};
+use crate::{
+    VERSION,
+    chart::{CHART, DEFINITION},
+    files, lines, read, report, same,
+};
 
 /// The stack that `make up` and the tests apply.
 const SAMPLE: &str = "e2e/samples/demo.yaml";
@@ -92,9 +96,11 @@ fn the_version_is_the_same_everywhere() -> Result<()> {
     let current = |line: &str| line.starts_with(&format!("## {VERSION}"));
     let current = |line: &str| current(line) || line.starts_with("## Unreleased");
     assert!(changes.lines().any(current), "CHANGELOG.md lacks {VERSION}");
-    let chart: Value = serde_yaml::from_str(&read("charts/shortener-operator/Chart.yaml")?)?;
-    assert_eq!(chart["version"], VERSION);
-    assert_eq!(chart["appVersion"], VERSION);
+    for chart in [CHART, DEFINITION] {
+        let chart: Value = serde_yaml::from_str(&read(format!("{chart}/Chart.yaml"))?)?;
+        assert_eq!(chart["version"], VERSION);
+        assert_eq!(chart["appVersion"], VERSION);
+    }
     // The names of our images, charts and actions, which users copy.
     let name = Regex::new(r"shortenerstack/[a-z/-]+[@:]v?([0-9]+\.[0-9]+\.[0-9]+)")?;
     for file in files("*.md examples/* :!CHANGELOG.md")? {

@@ -5,7 +5,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 use shortener_e2e::Examples;
 
-use crate::{chart::template, default_images, documents, entries, read};
+use crate::{chart::DEFINITION, default_images, documents, entries, read, run};
 
 /// Returns every object of the examples, or those of a kind.
 fn objects(kind: Option<&str>) -> Result<Vec<Value>> {
@@ -91,26 +91,14 @@ fn the_policies_of_an_external_broker_are_those_of_the_page() -> Result<()> {
 
 #[test]
 fn gitops_tools_do_not_prune_the_resource_definition() -> Result<()> {
-    let charts = objects(Some("HelmRelease"))?.into_iter();
-    let values = charts.map(|mut chart| chart["spec"]["values"].take());
-    let of_argo_cd = objects(Some("Application"))?.into_iter();
-    let of_argo_cd =
-        of_argo_cd.map(|mut object| object["spec"]["source"]["helm"]["valuesObject"].take());
-    let values = values.chain(of_argo_cd).filter(|values| !values.is_null());
-    let values: Vec<Value> = values.collect();
-    assert!(!values.is_empty(), "neither Argo CD nor Flux has values");
-    for values in values {
-        let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/values.json");
-        std::fs::write(file, values.to_string())?;
-        let mut rendered = template(&format!("--values {file}"))?;
-        rendered.retain(|object| object["kind"] == "CustomResourceDefinition");
-        // Pruning the definition would delete every stack.
-        let kept = json!({
-            "helm.sh/resource-policy": "keep",
-            "argocd.argoproj.io/sync-options": "Prune=false",
-            "kustomize.toolkit.fluxcd.io/prune": "disabled",
-        });
-        assert_eq!(rendered[0]["metadata"]["annotations"], kept);
-    }
+    let rendered = documents(&run(&format!("helm template test {DEFINITION}"))?)?;
+    // Pruning the definition would delete every stack.
+    let kept = json!({
+        "helm.sh/resource-policy": "keep",
+        "argocd.argoproj.io/sync-options": "Prune=false",
+        "kustomize.toolkit.fluxcd.io/prune": "disabled",
+    });
+    assert_eq!(rendered[0]["kind"], "CustomResourceDefinition");
+    assert_eq!(rendered[0]["metadata"]["annotations"], kept);
     Ok(())
 }

@@ -22,7 +22,7 @@ fn crds_are_those_of_the_rust_types() -> Result<()> {
     let definition = definition::yaml()?;
     generated("crds/shortenerstack.yaml", &definition, "make crds")?;
     // GitOps tools do not follow a symbolic link.
-    let copy = "charts/shortener-operator/files/shortenerstack.yaml";
+    let copy = "charts/shortener-definition/files/shortenerstack.yaml";
     generated(copy, &definition, "make crds")?;
     generated("docs/reference.md", &definition::markdown(), "make crds")
 }

@@ -13,8 +13,7 @@ use crate::{alone, appears, command, unready_stack};
 
 const LABEL: &str = "upgraded=yes";
 /// The kinds of the release that have the label after the upgrade.
-const KINDS: [&str; 7] = [
-    "customresourcedefinitions",
+const KINDS: [&str; 6] = [
     "clusterroles",
     "deployments",
     "services",

@@ -102,7 +102,7 @@ impl WatchReport {
                 "grant the operator's service account `list` and `watch` on {resource} in {scope}, as the chart's rules do"
             ),
             Some(404) => format!(
-                "the cluster does not serve {resource}: install its CustomResourceDefinition (`helm upgrade` of the chart does)"
+                "the cluster does not serve {resource}: install its CustomResourceDefinition (the chart shortener-definition does)"
             ),
             Some(410) => "the operator lists the objects anew".to_owned(),
             _ => "check the API server and the operator's connection to it".to_owned(),
