@@ -8,6 +8,7 @@ pub mod context;
 pub mod controller;
 mod follow;
 pub mod gather;
+mod guarded;
 pub mod missing_pods;
 mod pace;
 mod plan_only;
@@ -75,6 +76,12 @@ pub enum Error {
     /// The resource has no uid or namespace, which happens only with a stale cache.
     #[error("the resource has no uid, name or namespace yet: the operator retries")]
     Incomplete,
+    /// The spec has fields of a newer definition. Any of them may protect the stack, so nothing is changed without it.
+    #[error(
+        "this operator (version {version}) is older than the resource definition and does not have {0}: upgrade the operator, or remove these fields; until then it changes nothing of the stack",
+        version = env!("CARGO_PKG_VERSION")
+    )]
+    UnknownFields(String),
     /// The resource does not parse.
     #[error("the resource cannot be parsed: {0}")]
     Unreadable(String),
@@ -96,7 +103,7 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
     // On the heap, and only from here on: these futures take a hundred kilobytes, and after a start hundreds of stacks wait
     // for their turn.
     match &guarded.0 {
-        Ok(stack) => Box::pin(reconcile_stack(stack, &scope)).await,
+        Ok(stack) => Box::pin(reconcile_stack(stack, &guarded.1, &scope)).await,
         Err(invalid) => {
             let identity = StackIdentity::of(&*guarded).ok_or(Error::Incomplete)?;
             Box::pin(timeout(
@@ -118,13 +125,21 @@ async fn tell(scope: &Scope, stack: &ShortenerStack, outcome: Outcome<'_>) -> Re
     part("status", report, trace::failure).await
 }
 
-async fn reconcile_stack(stack: &ShortenerStack, scope: &Scope) -> Result<Action, Error> {
+async fn reconcile_stack(
+    stack: &ShortenerStack,
+    unknown: &[String],
+    scope: &Scope,
+) -> Result<Action, Error> {
     if stack.metadata.deletion_timestamp.is_some() {
         // The garbage collector deletes the children by their owner references.
         return Ok(Action::await_change());
     }
     let identity = StackIdentity::of(stack).ok_or(Error::Incomplete)?;
-    match steps(stack, scope, &identity).await {
+    let done = match unknown {
+        [] => steps(stack, scope, &identity).await,
+        fields => Err(Error::UnknownFields(fields.join(", "))),
+    };
+    match done {
         Err(error) if error.is_untold() => {
             let live = apply::observe(scope, &identity);
             tell(scope, stack, Outcome::Failed(error.failure(), &live)).await?;
@@ -244,6 +259,7 @@ impl Error {
             Self::Status(error) => refusal::reason(error, "StatusFailed"),
             Self::ReadDeadline | Self::ReportDeadline => "DeadlineExceeded",
             Self::Incomplete => "Incomplete",
+            Self::UnknownFields(_) => "UnknownFields",
             Self::Unreadable(_) => "InvalidSpec",
         }
     }
@@ -272,6 +288,7 @@ impl Error {
             | Self::ReadDeadline
             | Self::ReportDeadline
             | Self::Incomplete
+            | Self::UnknownFields(_)
             | Self::Unreadable(_) => StepFailure {
                 reason: self.reason(),
                 message: self.to_string(),

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use crate::{
     cli::settings::Settings,
-    kubernetes::client,
+    kubernetes::{client, definition},
     leadership::{
         elector::{Election, Elector, Lost},
         fence::FenceLayer,
@@ -52,6 +52,9 @@ pub enum RunError {
     /// The address of the API server or the credentials for it are missing or wrong.
     #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
     Connect(#[from] kube::Error),
+    /// The resource definition was replaced by an older one while the operator ran.
+    #[error("{0}")]
+    Definition(String),
     /// A controller, a monitor of brokers or stores or a probe ended although no stop was requested.
     #[error("a controller, a monitor or a probe stopped unexpectedly")]
     Controller,
@@ -95,6 +98,10 @@ async fn lead(
     let write_deadline = WriteDeadline::default();
     let fence = FenceLayer::new(write_deadline.clone(), metrics.clone());
     let clients = client::connect(&fence).await?;
+    let current = definition::wait_until_current(&clients.main, &health);
+    if stop.run_until_cancelled(current).await.is_none() {
+        return Ok(());
+    }
     let election = Election {
         namespace: settings.pod_namespace.clone(),
         lease: settings.lease_name.clone(),
@@ -175,6 +182,7 @@ impl Leader {
             () = end_to_end => Err(RunError::Controller),
             () = monitor.run() => Err(RunError::Controller),
             () = stores => Err(RunError::Controller),
+            complaint = definition::replaced(&self.client) => Err(RunError::Definition(complaint)),
         };
         self.metrics.leader(false);
         self.metrics.forget_stacks();

@@ -7,7 +7,7 @@ use kube_core::CustomResourceExt;
 
 use crate::api::ShortenerStack;
 
-pub use unknown::unknown_fields;
+pub use unknown::{missing_fields, unknown_fields};
 
 /// Renders the CustomResourceDefinition in YAML, as `crds/shortenerstack.yaml` contains it.
 ///

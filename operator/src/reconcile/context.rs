@@ -4,7 +4,6 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kube::{
     Client, Resource,
-    core::DeserializeGuard,
     runtime::{
         events::Recorder,
         reflector::{ObjectRef, Store},
@@ -12,7 +11,6 @@ use kube::{
 };
 use parking_lot::{Mutex, RwLock};
 use shortener_operator_core::{
-    api::ShortenerStack,
     model::{
         defaults::Defaults,
         metadata::{FIELD_MANAGER, StackIdentity},
@@ -22,6 +20,7 @@ use shortener_operator_core::{
 };
 use tokio::{sync::Semaphore, time::Instant};
 
+pub use super::guarded::GuardedStack;
 use crate::{
     kubernetes::{entry_points::EntryPoints, hosts::Hosts, inventory::Inventory},
     probes::{Probes, stores::Backends},
@@ -30,9 +29,6 @@ use crate::{
     server::{health::Health, metrics::Metrics},
     telemetry::span::Tracer,
 };
-
-/// A stack resource that may fail to parse.
-pub type GuardedStack = DeserializeGuard<ShortenerStack>;
 
 /// Time for which failures that often pass are tried again before the status calls them faults.
 const PATIENCE: Duration = Duration::from_secs(20);

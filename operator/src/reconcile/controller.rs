@@ -181,7 +181,7 @@ fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     let (context, reference) = (&scope.context, ObjectRef::from_obj(&*stack));
     let rest = match error {
         Error::Unreadable(_) => Action::await_change(),
-        Error::Validate(_) => Action::requeue(shortened(RESYNC)),
+        Error::Validate(_) | Error::UnknownFields(_) => Action::requeue(shortened(RESYNC)),
         _ => return Action::requeue(context.failed(&reference)),
     };
     // It is not retried, so there is no backoff to keep.

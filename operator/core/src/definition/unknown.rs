@@ -1,20 +1,46 @@
-//! Fields that the definition does not have. The API server drops them, so a misspelt one has no effect.
+//! The fields of this program's definition, beside those of a spec and those of a live definition.
+
+use std::sync::LazyLock;
 
 use kube_core::CustomResourceExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::ShortenerStack;
 
-/// Returns the paths of the fields of a spec that the definition does not have.
-///
-/// # Errors
-/// The definition cannot be expressed in JSON.
-pub fn unknown_fields(spec: &Value) -> Result<Vec<String>, serde_json::Error> {
-    let definition = serde_json::to_value(ShortenerStack::crd())?;
-    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+/// Schema of the spec.
+static SPEC: LazyLock<Value> = LazyLock::new(|| {
+    let mut definition = json!(ShortenerStack::crd());
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].take()
+});
+
+/// Returns the paths of the fields of a spec that the definition of this program does not have. In a file they are
+/// misspelt. In a live stack they come from a newer definition.
+pub fn unknown_fields(spec: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    collect(spec, &schema["properties"]["spec"], "spec", &mut found);
-    Ok(found)
+    collect(spec, &SPEC, "spec", &mut found);
+    found
+}
+
+/// Returns the paths of the fields that a live schema of the spec lacks. The API server drops them from every stack.
+pub fn missing_fields(live: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    compare(live, &SPEC, "spec", &mut found);
+    found
+}
+
+fn compare(live: &Value, own: &Value, path: &str, found: &mut Vec<String>) {
+    for (name, own) in own["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        match live["properties"].get(name) {
+            Some(live) => compare(live, own, &path, found),
+            None => found.push(path),
+        }
+    }
+    for inside in ["items", "additionalProperties"] {
+        if own[inside].is_object() {
+            compare(&live[inside], &own[inside], path, found);
+        }
+    }
 }
 
 fn collect(value: &Value, schema: &Value, path: &str, found: &mut Vec<String>) {
@@ -50,6 +76,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn fields_of_an_older_definition_are_missing_at_every_depth() {
+        assert_eq!(missing_fields(&SPEC), Vec::<String>::new());
+        let mut older = SPEC.clone();
+        for (inside, name) in [
+            ("/properties/gateway/properties", "auth"),
+            ("/properties/imagePullSecrets/items/properties", "name"),
+        ] {
+            let fields = older.pointer_mut(inside).unwrap();
+            fields.as_object_mut().unwrap().remove(name).unwrap();
+        }
+        assert_eq!(
+            missing_fields(&older),
+            ["spec.gateway.auth", "spec.imagePullSecrets.name"]
+        );
+        assert!(missing_fields(&Value::Null).contains(&"spec.gateway".to_owned()));
+    }
+
+    #[test]
     fn a_misspelt_field_is_found_and_a_map_takes_every_key() {
         let spec = json!({
             "profiles": ["caching"],
@@ -57,7 +101,7 @@ mod tests {
             "gateway": {"allowFrom": [{"podSelector": {}, "ip": "b"}]},
             "gatway": {"provider": "x"},
         });
-        let found = unknown_fields(&spec).unwrap();
+        let found = unknown_fields(&spec);
         assert_eq!(
             found,
             [
@@ -67,6 +111,6 @@ mod tests {
             ]
         );
         let spec = json!({"gateway": {"hosts": ["x"], "annotations": {"a.b/c": "d"}}});
-        assert_eq!(unknown_fields(&spec).unwrap(), Vec::<String>::new());
+        assert_eq!(unknown_fields(&spec), Vec::<String>::new());
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn parse(text: &str) -> Result<ShortenerStack, PlanError> {
         )
         .into());
     }
-    let unknown = definition::unknown_fields(&document["spec"])?;
+    let unknown = definition::unknown_fields(&document["spec"]);
     if !unknown.is_empty() {
         return Err(format!(
             "{} is not a field of a ShortenerStack: correct or remove it",

@@ -332,3 +332,27 @@ async fn the_policy_can_change_in_both_directions() {
     assert!(!has_record(&world));
     assert_eq!(pending(&world), []);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_field_of_a_newer_definition_keeps_the_stack_as_it_is() {
+    let world = World::with_stack(json!({})).await;
+    world.edit_spec("acme", |spec| {
+        spec["app"] = json!({"image": "registry.test/app:2"});
+        spec["gateway"] = json!({"guard": {"by": "token"}});
+    });
+    world.settle().await;
+    let world = world.restart().await;
+    world.settle().await;
+    assert_eq!(world.child_writes(), Vec::<String>::new());
+    let degraded = world.condition("acme", "Degraded");
+    let found = (degraded.status.as_str(), degraded.reason.as_str());
+    assert_eq!(found, ("True", "UnknownFields"));
+    let named = degraded.message.contains("spec.gateway.guard:");
+    assert!(named, "{}", degraded.message);
+    let stored = &world.server.objects()["shortenerstacks/acme"]["spec"];
+    assert_eq!(stored["gateway"]["guard"]["by"], "token");
+    world.edit_spec("acme", |spec| spec["gateway"] = json!({}));
+    world.settle().await;
+    assert_eq!(image(&world, "deployments/acme-app"), "registry.test/app:2");
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+}
