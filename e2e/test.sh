@@ -184,6 +184,7 @@ cluster_stage() {
     left_out=("${slow_cluster_tests[@]/#/--skip=}")
     left_out_one_by_one=("${slow_serial_tests[@]/#/--skip=}")
   fi
+  more check 'the release before' e2e/before/make.sh
   run tests 'cluster tests' cluster_tests cluster --test-threads=12 --show-output "${left_out[@]}"
   run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output "${left_out_one_by_one[@]}"
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi

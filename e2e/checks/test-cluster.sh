@@ -17,8 +17,16 @@ slow_cluster_tests=(::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: ou
 # shellcheck disable=SC2034
 slow_serial_tests=(
   profiles:: rollout::without_the_drain rollout::a_rolling_update_behind_ingress_nginx starvation:: chaos:: rest::
-  namespace:: lent_certificate:: drift::every_child_of_every_profile scope::
+  namespace:: lent_certificate:: drift::every_child_of_every_profile scope:: before::
 )
+
+# The release from which the tests upgrade, made by e2e/before/make.sh: its commit, the folder with its files, the beginning
+# of the names of its images, and the values of its chart for the cluster of the tests.
+before_commit=$(<"$repo/e2e/before/commit")
+before=$cache/before/$before_commit
+# shellcheck disable=SC2034 # only e2e/before/make.sh reads it
+before_names=$local_images/before-${before_commit:0:12}
+before_values=$cache/clusters/$CLUSTER_NAME/before.yaml
 
 # Starts to build the parts that only the cluster needs, in parallel with the steps that use one core.
 begin_cluster_parts() {
@@ -78,6 +86,7 @@ cluster_tests() {
   E2E_OPERATOR=$CARGO_TARGET_DIR/$(host_triple)/quick/operator
   E2E_POSTGRES_IMAGE=$(operator_setting POSTGRES_IMAGE "$(default_image POSTGRES_IMAGE)") || return
   E2E_POSTGRES_17_IMAGE=$(operator_setting POSTGRES_17_IMAGE "$(default_image POSTGRES_17_IMAGE)") || return
+  export E2E_BEFORE=$before E2E_BEFORE_VALUES=$before_values
   export E2E_OPERATOR E2E_POSTGRES_IMAGE E2E_POSTGRES_17_IMAGE
   # If CI ended the run from outside, the log would not show the reason.
   timeout 45m cargo test --profile quick --workspace --no-fail-fast --test "$target" -- "$@"
