@@ -14,11 +14,9 @@ use kube::{
 };
 use serde_json::json;
 use shortener_e2e::{Provider, Release, Space, Stack, await_condition, base_spec, merge, settled};
+use shortener_operator_core::model::metadata::DATA_VERSION;
 
 use crate::alone;
-
-/// The annotation of the database's claim.
-const MAJOR: &str = "shortener.dev/postgres-major";
 
 #[tokio::test]
 async fn an_upgrade_that_renders_the_same_objects_restarts_no_pod() -> Result<()> {
@@ -87,7 +85,7 @@ async fn the_database_stays_on_17(space: &Space, stack: &Stack) -> Result<()> {
     ensure!(image == space.settings.postgres_17_image, "it runs {image}");
     let claims = Api::<PersistentVolumeClaim>::namespaced(stack.client.clone(), &stack.namespace);
     let claim = claims.get("demo-postgres").await?;
-    let major = claim.annotations().get(MAJOR).map(String::as_str);
+    let major = claim.annotations().get(DATA_VERSION).map(String::as_str);
     ensure!(major == Some("17"), "its claim has the version {major:?}");
     Ok(())
 }

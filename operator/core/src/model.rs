@@ -29,4 +29,5 @@ pub mod record;
 pub mod stack;
 pub mod store_state;
 pub mod topology;
+pub mod version;
 pub mod worker_demand;

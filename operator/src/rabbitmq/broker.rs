@@ -47,6 +47,13 @@ impl QueueRow {
     }
 }
 
+#[derive(Deserialize)]
+struct FeatureFlag {
+    name: String,
+    state: String,
+    stability: String,
+}
+
 /// The body of an error response.
 #[derive(Deserialize)]
 struct ErrorBody {
@@ -93,6 +100,19 @@ impl Broker {
             // The management API does not have it.
             dropped: None,
         })
+    }
+
+    /// Returns the names of the stable feature flags that are off. RabbitMQ before 3.13 shows them to administrators only.
+    ///
+    /// # Errors
+    /// [`BrokerError`]
+    pub async fn disabled_flags(&self) -> Result<Vec<String>, BrokerError> {
+        let path = "feature-flags?columns=name,state,stability";
+        let flags: Vec<FeatureFlag> = self.ask(Method::GET, path, None).await?;
+        let off = flags
+            .into_iter()
+            .filter(|flag| flag.state == "disabled" && flag.stability == "stable");
+        Ok(off.map(|flag| flag.name).collect())
     }
 
     /// Returns the reason of an alarm, during which the broker accepts no messages; `None` without an alarm.
@@ -228,6 +248,17 @@ mod tests {
             fake.broker().alarm().await.unwrap().as_deref(),
             Some("There are alarms in effect on the node")
         );
+    }
+
+    #[tokio::test]
+    async fn stable_feature_flags_that_are_off_are_named() {
+        let fake = FakeBroker::default();
+        assert_eq!(fake.broker().disabled_flags().await.unwrap(), [""; 0]);
+        fake.has_flag("quorum_queue", "enabled", "required");
+        fake.has_flag("khepri_db", "disabled", "stable");
+        fake.has_flag("try_it", "disabled", "experimental");
+        fake.has_flag("rabbit_exchange_type", "enabled", "stable");
+        assert_eq!(fake.broker().disabled_flags().await.unwrap(), ["khepri_db"]);
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::Value;
+use serde_json::{Value, json};
 use shortener_operator_core::model::queue_state::Depth;
 use tower::{BoxError, service_fn};
 
@@ -37,6 +37,8 @@ struct BrokerState {
     away: bool,
     /// Unacknowledged messages of each client, if the broker has statistics of it.
     clients: BTreeMap<String, Option<i64>>,
+    /// Feature flags.
+    flags: Vec<Value>,
     changes: Vec<String>,
 }
 
@@ -53,6 +55,7 @@ impl Default for BrokerState {
             alarm: None,
             away: false,
             clients: BTreeMap::new(),
+            flags: Vec::new(),
             changes: Vec::new(),
         }
     }
@@ -115,6 +118,12 @@ impl FakeBroker {
     /// Closes the port of the metrics.
     pub fn without_metrics(&self) {
         self.state().dropped = None;
+    }
+
+    /// Adds a feature flag.
+    pub fn has_flag(&self, name: &str, state: &str, stability: &str) {
+        let flag = json!({"name": name, "state": state, "stability": stability});
+        self.state().flags.push(flag);
     }
 
     /// Raises an alarm, as for a shortage of memory or disk space.

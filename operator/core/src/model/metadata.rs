@@ -23,8 +23,8 @@ pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 pub const APPLIED_HASH: &str = "shortener.dev/applied-hash";
 /// Pod annotation with the keyed hash of the configuration and the Secrets that the pod uses.
 pub const CONFIG_CHECKSUM: &str = "shortener.dev/config-checksum";
-/// Annotation on a database's volume claim with the major version of the PostgreSQL server that created its data.
-pub const POSTGRES_MAJOR: &str = "shortener.dev/postgres-major";
+/// Annotation on a store's volume claim with the version of the server that wrote its data.
+pub const DATA_VERSION: &str = "shortener.dev/data-version";
 
 /// Annotation of a pod with its place in the order in which a ReplicaSet deletes pods that are too many: those with the
 /// lowest number come first, and a pod without it has 0.

@@ -89,7 +89,9 @@ impl QueueRecord {
         let known = (report.depth.or(seen.depth), report.room.or(seen.room));
         let rested = self.shown.is_none_or(|shown| now >= shown + SHOW_EVERY);
         let due = rested || seen.depth.is_none();
-        seen.alarm != report.alarm || (known != (seen.depth, seen.room) && due)
+        let is_news =
+            known != (seen.depth, seen.room) || report.disabled_flags != seen.disabled_flags;
+        seen.alarm != report.alarm || (is_news && due)
     }
 
     /// Returns the state of the queue that the status shows.

@@ -80,6 +80,8 @@ pub struct Report {
     pub room: Option<DeadLetterRoom>,
     /// Clients that process a job, if the broker was asked for them.
     pub busy: Option<BTreeSet<String>>,
+    /// Stable feature flags that are off; none if the broker does not show them.
+    pub disabled_flags: Vec<String>,
 }
 
 /// The state of a queue that the status shows.

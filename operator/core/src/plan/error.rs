@@ -136,28 +136,19 @@ pub enum ValidateError {
         /// Name of the stack.
         stack: String,
     },
-    /// An image of another major version, which cannot read the volume.
+    /// An image to which no step leads from the version of the data on the volume.
     #[error(
-        "database.managed.image: {wanted} cannot read volume claim {claim}, which PostgreSQL {major} initialised: set an \
-         image of PostgreSQL {major}, or migrate the data as docs/upgrading.md describes"
+        "{field}: {wanted} does not fit volume claim {claim}, which has data of {data}: {remedy}"
     )]
-    MajorVersionChange {
-        /// Image in the spec.
+    VersionRefused {
+        field: &'static str,
+        /// The image.
         wanted: String,
         /// Name of the volume's claim.
         claim: String,
-        /// Major version that initialised the volume.
-        major: u32,
-    },
-    /// The operator has no default image for the major version that initialised the volume.
-    #[error(
-        "database.managed.image: PostgreSQL {major} initialised volume claim {claim}, and the operator has no default image for it: set an image of PostgreSQL {major}"
-    )]
-    NoImageForMajor {
-        /// Name of the volume's claim.
-        claim: String,
-        /// Major version that initialised the volume.
-        major: u32,
+        /// Name and version of the server that wrote the data.
+        data: String,
+        remedy: String,
     },
 }
 
@@ -179,8 +170,7 @@ impl ValidateError {
             Self::PodTemplate { .. } => "PodTemplateRefused",
             Self::Unread(failure) => failure.reason,
             Self::NameTaken(_) | Self::ClaimTaken { .. } => "NameTaken",
-            Self::MajorVersionChange { .. } => "MajorVersionChange",
-            Self::NoImageForMajor { .. } => "NoImageForMajor",
+            Self::VersionRefused { .. } => "VersionRefused",
         }
     }
 
@@ -195,8 +185,7 @@ impl ValidateError {
             | Self::NoGateway
             | Self::TargetIsOwn { .. }
             | Self::PodTemplate { .. }
-            | Self::MajorVersionChange { .. }
-            | Self::NoImageForMajor { .. } => true,
+            | Self::VersionRefused { .. } => true,
             Self::CredentialsMissing { .. }
             | Self::DataTerminating { .. }
             | Self::CredentialsIncomplete { .. }

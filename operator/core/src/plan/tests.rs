@@ -17,7 +17,7 @@ use crate::{
     api::ShortenerStackSpec,
     model::{
         facts::{ClaimFact, RunningServer, StoreFacts},
-        metadata::{Component, POSTGRES_MAJOR, component_name},
+        metadata::{Component, DATA_VERSION, component_name},
     },
     testing::{
         admission::Admission,
@@ -96,7 +96,7 @@ fn children(spec: &ShortenerStackSpec, cluster: Option<&Cluster<'_>>) -> Result<
 fn without_past(desired: &Desired) -> Desired {
     let mut desired = desired.clone();
     for claim in &mut desired.children.claims {
-        claim.annotations_mut().remove(POSTGRES_MAJOR);
+        claim.annotations_mut().remove(DATA_VERSION);
         claim.spec = None;
     }
     desired

@@ -102,6 +102,7 @@ impl Monitor {
                     alarm,
                     room: depths.room(target.limits),
                     busy,
+                    disabled_flags: self.disabled_flags(stack, &broker).await,
                 })
             }
             Err(error) => {
@@ -130,6 +131,16 @@ impl Monitor {
             tracing::debug!(stack = %name, %namespace, %error, "the broker's clients cannot be read");
         })
         .ok()
+    }
+
+    /// Returns the feature flags that are off. A broker that does not show them is no reason to distrust its other answers.
+    async fn disabled_flags(&self, (namespace, name): &StackKey, broker: &Broker) -> Vec<String> {
+        let flags = broker.disabled_flags().await;
+        flags
+            .inspect_err(|error| {
+                tracing::debug!(stack = %name, %namespace, %error, "the broker's feature flags cannot be read");
+            })
+            .unwrap_or_default()
     }
 
     /// Runs a query, with a trace of its own if it is one of those that are traced.

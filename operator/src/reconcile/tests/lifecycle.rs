@@ -252,7 +252,7 @@ async fn a_stack_that_is_made_again_over_a_kept_volume_keeps_its_major_version()
     assert_eq!(world.uid::<StatefulSet>("acme-postgres"), None);
     let status = world.stack("acme").status.unwrap();
     let mut conditions = status.conditions.iter();
-    let refused = conditions.find(|condition| condition.reason == "MajorVersionChange");
+    let refused = conditions.find(|condition| condition.reason == "VersionRefused");
     let message = &refused.unwrap().message;
     for part in ["database.managed.image", "acme-postgres", "PostgreSQL 18"] {
         assert!(message.contains(part), "{message}");

@@ -11,7 +11,7 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::metadata::{RECORD, RELEASE},
+    model::metadata::{DATA_VERSION, RECORD, RELEASE},
 };
 
 use crate::{
@@ -355,4 +355,68 @@ async fn a_field_of_a_newer_definition_keeps_the_stack_as_it_is() {
     world.settle().await;
     assert_eq!(image(&world, "deployments/acme-app"), "registry.test/app:2");
     assert_eq!(world.condition("acme", "Degraded").status, "False");
+}
+
+const BROKER: &str = "statefulsets/acme-rabbitmq";
+
+/// Upgrades the operator to a release with this default image of the broker, and lets the server become ready.
+async fn with_broker(world: World, image: &str) -> World {
+    let world = world
+        .upgrade(|settings| image.clone_into(&mut settings.images.rabbitmq))
+        .await;
+    world.settle().await;
+    world
+        .server
+        .edit::<StatefulSet>(NAMESPACE, "acme-rabbitmq", |set| {
+            set["status"] = json!({
+                "observedGeneration": set["metadata"]["generation"],
+                "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+            });
+        });
+    world.settle().await;
+    world
+}
+
+/// Returns the version of the broker's data, as its claim has it.
+fn version_of_the_jobs(world: &World) -> Value {
+    let claim = &world.server.objects()["persistentvolumeclaims/acme-rabbitmq"];
+    claim["metadata"]["annotations"][DATA_VERSION].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_takes_the_broker_one_version_forward_and_no_other_way() {
+    let mut world = World::with_stack(json!({"profiles": ["queue"]})).await;
+    for (default, runs, version) in [
+        ("rabbitmq:4.1", "rabbitmq:4.3.6-management", "4.3"),
+        ("rabbitmq:4.5", "rabbitmq:4.3.6-management", "4.3"),
+        ("rabbitmq:4.4", "rabbitmq:4.4", "4.4"),
+        ("rabbitmq:4.3", "rabbitmq:4.4", "4.4"),
+        ("rabbitmq:4.5", "rabbitmq:4.5", "4.5"),
+    ] {
+        world = with_broker(world, default).await;
+        assert_eq!(image(&world, BROKER), runs, "{default}");
+        assert_eq!(version_of_the_jobs(&world), version, "{default}");
+        let kept = default != runs;
+        let reason = world.condition("acme", "QueueReady").reason;
+        assert_eq!(reason == "ImageKept", kept, "{default}: {reason}");
+        assert_eq!(world.condition("acme", "Degraded").status, "False");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_of_the_spec_that_skips_a_version_is_refused_and_the_broker_runs_on() {
+    let world = World::with_stack(json!({"profiles": ["queue"]})).await;
+    let named = |image: &str| json!({"managed": {"image": image}});
+    world.edit_spec("acme", |spec| spec["queue"] = named("rabbitmq:4.5"));
+    world.settle().await;
+    assert_eq!(image(&world, BROKER), "rabbitmq:4.3.6-management");
+    let refused = world.condition("acme", "QueueReady");
+    assert_eq!(refused.reason, "VersionRefused");
+    let next = refused
+        .message
+        .contains("set an image of RabbitMQ 4.4 first");
+    assert!(next, "{}", refused.message);
+    world.edit_spec("acme", |spec| spec["queue"] = named("rabbitmq:4.4"));
+    world.settle().await;
+    assert_eq!(image(&world, BROKER), "rabbitmq:4.4");
 }

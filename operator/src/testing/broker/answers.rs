@@ -33,6 +33,7 @@ impl BrokerState {
         }
         match (method.as_str(), parts.as_slice()) {
             ("GET", ["queues", "%2F"]) => (200, self.queues()),
+            ("GET", ["feature-flags"]) => (200, self.flags.iter().cloned().collect()),
             ("GET", ["vhosts", "%2F", "channels"]) => (200, self.channels()),
             ("GET", ["vhosts", "%2F", "connections"]) => (200, self.connections()),
             ("GET", ["policies", "%2F"]) => (200, self.policies.values().cloned().collect()),

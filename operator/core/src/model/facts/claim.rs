@@ -4,13 +4,13 @@ use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim, apimachinery::pkg::api::resource::Quantity,
 };
 
-use crate::model::metadata::POSTGRES_MAJOR;
+use crate::model::{metadata::DATA_VERSION, version::Version};
 
 /// A PersistentVolumeClaim that exists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClaimFact {
-    /// Major version of the server that initialised the data, from the claim's annotation.
-    pub major: Option<u32>,
+    /// Version of the data, from the claim's annotation.
+    pub version: Option<Version>,
     /// Size that it requests.
     pub request: Option<Quantity>,
     /// Size of its volume; `None` until it has one.
@@ -24,13 +24,13 @@ impl ClaimFact {
     /// Returns the facts about a claim.
     pub fn of(claim: &PersistentVolumeClaim) -> Self {
         let annotations = claim.metadata.annotations.as_ref();
-        let major = annotations.and_then(|annotations| annotations.get(POSTGRES_MAJOR));
+        let version = annotations.and_then(|annotations| annotations.get(DATA_VERSION));
         let spec = claim.spec.clone().unwrap_or_default();
         let requests = spec.resources.and_then(|resources| resources.requests);
         let status = claim.status.as_ref();
         let capacity = status.and_then(|status| status.capacity.as_ref());
         Self {
-            major: major.and_then(|major| major.parse().ok()),
+            version: version.and_then(|version| Version::parse(version)),
             request: requests.and_then(|mut requests| requests.remove("storage")),
             capacity: capacity
                 .and_then(|capacity| capacity.get("storage"))

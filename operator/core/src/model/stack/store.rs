@@ -12,6 +12,7 @@ use crate::{
         external::{TlsFile, TlsFileKind},
         facts::ClaimFact,
         quantity,
+        version::Version,
     },
 };
 
@@ -136,8 +137,10 @@ pub struct StoreVolume {
     pub class: Option<String>,
     /// Its claim, if that exists.
     pub existing: Option<ClaimFact>,
-    /// Major version of the database server that writes the data, if it is known.
-    pub postgres_major: Option<u32>,
+    /// Version of the data, if it is known.
+    pub version: Option<Version>,
+    /// Reason for which the server keeps its image although another one is the default.
+    pub kept_image: Option<String>,
 }
 
 impl StoreVolume {

@@ -354,23 +354,25 @@ fn with_held_database(error: &ValidateError, live: &Live) -> ShortenerStackStatu
     status(&stack, Outcome::Applied(&validated, live), &at(1))
 }
 
-fn major_version_change() -> ValidateError {
-    ValidateError::MajorVersionChange {
+fn version_refused() -> ValidateError {
+    ValidateError::VersionRefused {
+        field: "database.managed.image",
         wanted: "postgres:19".to_owned(),
         claim: "acme-postgres".to_owned(),
-        major: 18,
+        data: "PostgreSQL 18".to_owned(),
+        remedy: "set an image of PostgreSQL 18".to_owned(),
     }
 }
 
 #[test]
 fn a_held_database_that_runs_is_named_and_the_stack_serves_on() {
-    let status = with_held_database(&major_version_change(), &live(2));
+    let status = with_held_database(&version_refused(), &live(2));
     assert!(is_ready(&status));
     for type_ in ["DatabaseReady", "Degraded"] {
         let named = find(&status, type_);
         assert_eq!(
             (named.status.as_str(), named.reason.as_str()),
-            ("True", "MajorVersionChange"),
+            ("True", "VersionRefused"),
             "{type_}"
         );
     }
@@ -378,9 +380,9 @@ fn a_held_database_that_runs_is_named_and_the_stack_serves_on() {
     // The app of a new stack waits for the database.
     let mut new = live(0);
     new.workloads.remove(&Component::App);
-    let status = with_held_database(&major_version_change(), &new);
+    let status = with_held_database(&version_refused(), &new);
     assert!(!is_ready(&status));
-    assert_eq!(find(&status, "AppReady").reason, "MajorVersionChange");
+    assert_eq!(find(&status, "AppReady").reason, "VersionRefused");
     assert_eq!(find(&status, "GatewayReady").reason, "PodsReady");
 }
 
@@ -466,7 +468,7 @@ fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
     let absent = with_held_database(&missing, &new);
     assert!(!stalled(&absent));
     read_by_kstatus("secret-missing", &stack, absent);
-    let refused = with_held_database(&major_version_change(), &live(2));
+    let refused = with_held_database(&version_refused(), &live(2));
     assert_eq!(find(&refused, "Stalled").status, "True");
     read_by_kstatus("refused", &stack, refused.clone());
     let identity = StackIdentity::of(&stack).unwrap();

@@ -8,6 +8,7 @@ mod growth;
 mod resolve;
 mod service;
 mod stateful_set;
+mod version;
 
 pub(in crate::plan) use claim::claim;
 pub(in crate::plan) use condition::ready;
@@ -17,3 +18,4 @@ pub(in crate::plan) use resolve::{StoreContext, credential};
 pub(in crate::plan) use service::service;
 pub(in crate::plan) use stateful_set::stateful_set;
 pub(super) use stateful_set::{container_ports, data_volume, security_context};
+pub(super) use version::{Offered, Rule, Steps};

@@ -8,6 +8,8 @@ mod server;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 pub(in crate::plan) use connections::smaller_pool;
+#[cfg(test)]
+pub(super) use resolve::RULE;
 pub(in crate::plan) use resolve::resolve;
 
 use super::{DATABASE_CLIENTS, Definition, Port, StoreCondition, common};

@@ -10,6 +10,8 @@ mod server;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 pub(in crate::plan) use condition::DRAINING;
+#[cfg(test)]
+pub(super) use resolve::RULE;
 pub(in crate::plan) use resolve::resolve;
 
 use super::{Definition, PROGRAMS, Port, StoreCondition};

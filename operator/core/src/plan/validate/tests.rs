@@ -23,7 +23,8 @@ use crate::{
         failure::StepFailure,
         gateway_api::LiveGateway,
         metadata::{CONFIG_CHECKSUM, StackIdentity},
-        stack::{HostConflict, Parent, Routing, Store, StoreVolume},
+        stack::{HostConflict, ManagedStore, Parent, Routing, Store, StoreVolume},
+        version::Version,
     },
     plan::{references, stores},
     testing::{shared::stored_stack, stack::defaults},
@@ -223,7 +224,8 @@ fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
         size: Quantity("1Gi".to_owned()),
         class: None,
         existing: None,
-        postgres_major: Some(18),
+        version: Version::parse("18"),
+        kept_image: None,
     };
     assert_eq!((database.replicas, &database.volume), (0, &Some(volume)));
 }
@@ -383,8 +385,8 @@ fn certificates_of_an_external_database_must_exist_and_a_new_one_restarts_its_cl
     );
 }
 
-/// Returns the facts about a database with a volume: the version in the claim's annotation, and the running image.
-fn with_volume(major: Option<u32>, running: Option<&str>) -> StoreFacts {
+/// Returns the facts about a store with a volume: the version in the claim's annotation, and the running image.
+fn with_volume(version: Option<u32>, running: Option<&str>) -> StoreFacts {
     StoreFacts::Managed {
         credentials: credentials(),
         running: running.map(|image| RunningServer {
@@ -392,10 +394,15 @@ fn with_volume(major: Option<u32>, running: Option<&str>) -> StoreFacts {
             is_ready: true,
         }),
         claim: Some(ClaimFact {
-            major,
+            version: version.map(|major| Version { major, minor: None }),
             ..ClaimFact::default()
         }),
     }
+}
+
+fn version_of(store: &ManagedStore) -> Option<String> {
+    let version = store.volume.as_ref()?.version?;
+    Some(version.to_string())
 }
 
 #[test]
@@ -405,7 +412,7 @@ fn another_major_version_than_that_of_the_volume_is_refused() {
         with_volume(Some(17), None),
         with_volume(None, Some("postgres:17.6")),
     ] {
-        assert_eq!(refused(spec.clone(), facts).reason, "MajorVersionChange");
+        assert_eq!(refused(spec.clone(), facts).reason, "VersionRefused");
     }
     let stack = stored_stack(spec);
     for facts in [
@@ -427,11 +434,14 @@ fn a_database_gets_the_default_image_that_reads_its_volume() {
         let validated = validate(&stack, with_database(&stack, facts), &defaults()).unwrap();
         let database = validated.database.unwrap();
         let database = database.managed().unwrap().clone();
-        (database.pod.image, database.volume.unwrap().postgres_major)
+        (database.pod.image.clone(), version_of(&database))
     };
     let images = defaults().images;
     for facts in [managed(credentials()), with_volume(Some(18), None)] {
-        assert_eq!(chosen(facts), (images.postgres.clone(), Some(18)));
+        assert_eq!(
+            chosen(facts),
+            (images.postgres.clone(), Some("18".to_owned()))
+        );
     }
     // The version of data that the operator did not create is unknown until a server has read it.
     let mut starts = with_volume(None, Some(&images.postgres));
@@ -449,7 +459,10 @@ fn a_database_gets_the_default_image_that_reads_its_volume() {
         with_volume(Some(17), None),
         with_volume(None, Some("postgres:17.6")),
     ] {
-        assert_eq!(chosen(facts), (images.postgres_17.clone(), Some(17)));
+        assert_eq!(
+            chosen(facts),
+            (images.postgres_17.clone(), Some("17".to_owned()))
+        );
     }
 }
 
@@ -461,7 +474,7 @@ fn a_database_of_an_untold_version_keeps_its_image_and_no_version_is_made_up() {
         let validated = validate(&stack, with_database(&stack, facts), &defaults()).unwrap();
         let database = validated.database.unwrap();
         let database = database.managed().unwrap().clone();
-        (database.pod.image, database.volume.unwrap().postgres_major)
+        (database.pod.image.clone(), version_of(&database))
     };
     let running = "mirror.test:5000/postgres@sha256:abc".to_owned();
     assert_eq!(chosen(json!({})), (running, None));
@@ -472,7 +485,7 @@ fn a_database_of_an_untold_version_keeps_its_image_and_no_version_is_made_up() {
 #[test]
 fn a_major_version_without_a_default_image_is_asked_for_by_name() {
     let error = refused(json!({}), with_volume(Some(16), None));
-    assert_eq!(error.reason, "NoImageForMajor");
+    assert_eq!(error.reason, "VersionRefused");
     let stack = stored_stack(json!({"database": {"managed": {"image": "postgres:16.14"}}}));
     let facts = with_volume(Some(16), None);
     assert!(passes(&stack, facts));

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use crate::model::{
-    metadata::{Component, POSTGRES_MAJOR, component_name},
+    metadata::{Component, DATA_VERSION, component_name},
     stack::{ManagedStore, ValidatedStack},
 };
 
@@ -21,10 +21,10 @@ pub(in crate::plan) fn claim(
     let volume = store.volume.as_ref()?;
     let name = component_name(&stack.identity.name, component);
     let mut metadata = stack.data_metadata(name, component);
-    if let Some(major) = volume.postgres_major {
+    if let Some(version) = volume.version {
         // The claim outlives its StatefulSet, so its own annotation records the server version that can read it.
         let annotations = metadata.annotations.get_or_insert_default();
-        annotations.insert(POSTGRES_MAJOR.to_owned(), major.to_string());
+        annotations.insert(DATA_VERSION.to_owned(), version.to_string());
     }
     Some(PersistentVolumeClaim {
         metadata,

@@ -7,7 +7,10 @@ use crate::{
     model::{metadata::Component, stack::Store},
     plan::{
         stores,
-        verdict::{Verdict, View, workload},
+        verdict::{
+            Verdict, View,
+            workload::{self, PODS_READY},
+        },
     },
 };
 
@@ -58,9 +61,14 @@ pub(in crate::plan) fn ready(
         )
         .serving(pods.serves);
     }
-    match claim.zip(store.volume.as_ref()) {
+    let volume = store.volume.as_ref();
+    let verdict = match claim.zip(volume) {
         Some((claim, volume)) => growth::verdict(name, &volume.size, (claim, view.live.at), pods),
         None => pods,
+    };
+    match volume.and_then(|volume| volume.kept_image.as_ref()) {
+        Some(why) if verdict.reason == PODS_READY => Verdict::yes("ImageKept", why),
+        _ => verdict,
     }
 }
 

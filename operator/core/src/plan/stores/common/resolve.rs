@@ -141,13 +141,14 @@ fn certificates(
     Ok((tls, contents))
 }
 
-/// Returns the volume of a store from its spec.
+/// Returns the volume of a store from its spec, without what its image was chosen by.
 pub(in crate::plan::stores) fn volume(size: Option<String>, class: Option<String>) -> StoreVolume {
     StoreVolume {
         size: Quantity(size.unwrap_or_else(|| DEFAULT_STORAGE.to_owned())),
         class,
         existing: None,
-        postgres_major: None,
+        version: None,
+        kept_image: None,
     }
 }
 

@@ -2,13 +2,13 @@
 
 use crate::{
     model::{
-        metadata::{Component, FORCE_DISABLE},
+        metadata::{Component, FORCE_DISABLE, component_name},
         queue_state::{DeadLetterRoom, QueueState, Report},
         stack::{Draining, Queue, Store},
     },
     plan::{
         stores::common,
-        verdict::{Verdict, View},
+        verdict::{Verdict, View, workload::PODS_READY},
     },
 };
 
@@ -52,8 +52,24 @@ fn verdict(view: View<'_>, queue: &Queue) -> Verdict {
             room: Some(room @ (DeadLetterRoom::Little | DeadLetterRoom::Exceeded)),
             ..
         }) => full(*room == DeadLetterRoom::Exceeded),
+        QueueState::Report(Report { disabled_flags, .. })
+            if !disabled_flags.is_empty() && verdict.reason == PODS_READY =>
+        {
+            flags_off(&view.stack.identity.name, disabled_flags)
+        }
         QueueState::Unknown | QueueState::Report(_) => verdict,
     }
+}
+
+/// Returns the verdict on a broker with feature flags that the next minor version needs.
+fn flags_off(stack: &str, flags: &[String]) -> Verdict {
+    let server = component_name(stack, Component::Rabbitmq);
+    let message = format!(
+        "the broker accepts jobs, but the feature flags {} are off, and the next minor version of RabbitMQ needs them: run \
+         kubectl exec {server}-0 -c rabbitmq -- rabbitmqctl enable_feature_flag all, after which the version before cannot return",
+        flags.join(", ")
+    );
+    Verdict::yes("FeatureFlagsDisabled", message)
 }
 
 /// Returns the verdict on a broker that takes jobs, but has little room for dead letters.
@@ -126,8 +142,25 @@ mod tests {
             }),
             alarm: alarm.map(str::to_owned),
             room,
-            busy: None,
+            ..Report::default()
         })
+    }
+
+    #[test]
+    fn feature_flags_that_the_next_version_needs_are_named_with_the_command() {
+        let flags = vec!["khepri_db".to_owned(), "other".to_owned()];
+        let seen = QueueState::Report(Report {
+            disabled_flags: flags,
+            ..Report::default()
+        });
+        let found = verdict(&minimal_stack().queue(), seen);
+        assert!(found.holds && found.reason == "FeatureFlagsDisabled");
+        for part in [
+            "khepri_db, other",
+            "kubectl exec acme-rabbitmq-0 -c rabbitmq",
+        ] {
+            assert!(found.message.contains(part), "{}", found.message);
+        }
     }
 
     #[test]

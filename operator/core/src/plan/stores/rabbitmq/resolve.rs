@@ -19,7 +19,7 @@ use crate::{
     plan::{
         error::ValidateError,
         pod_settings::pod,
-        stores::common::{RequestedStore, StoreContext, usable, volume},
+        stores::common::{Offered, RequestedStore, Rule, Steps, StoreContext, usable, volume},
     },
 };
 
@@ -33,6 +33,14 @@ const DEAD_LETTER_BYTES: &str = "64Mi";
 /// Purpose of the first password of the operator's user.
 const OPERATOR_PURPOSE: &str = "the operator's user of the broker";
 
+/// Its rule for other versions than that of its data.
+pub(in crate::plan::stores) const RULE: Rule = Rule {
+    field: "queue.managed.image",
+    noun: "RabbitMQ",
+    steps: Steps::NextMinor,
+    instead: "",
+};
+
 /// Resolves the queue. `workers` take its jobs.
 pub(in crate::plan) fn resolve(
     context: &StoreContext<'_>,
@@ -42,11 +50,15 @@ pub(in crate::plan) fn resolve(
 ) -> Result<Queue, ValidateError> {
     let spec = &context.stack.spec.queue;
     let managed = spec.managed.as_deref().cloned().unwrap_or_default();
-    let server = pod(
-        &managed.pod,
-        &context.defaults.images.rabbitmq,
-        default_resources(),
-    );
+    let default = context.defaults.images.rabbitmq.as_str();
+    let offered = Offered {
+        named: managed.pod.image.as_deref(),
+        default,
+    };
+    let claim = component_name(&context.stack.name_any(), Component::Rabbitmq);
+    let chosen = RULE.choose(&facts, &offered, &claim, |_| Some(default))?;
+    let server = pod(&managed.pod, chosen.image, default_resources());
+    let kept = volume(managed.storage, managed.storage_class_name).chosen(&chosen);
     let limits = server.resources.limits.clone().unwrap_or_default();
     let memory = limits.get("memory").map(|limit| limit.0.as_str());
     let broker_memory =
@@ -59,7 +71,7 @@ pub(in crate::plan) fn resolve(
     let wanted = RequestedStore {
         component: Component::Rabbitmq,
         pod: server,
-        volume: Some(volume(managed.storage, managed.storage_class_name)),
+        volume: Some(kept),
     };
     Ok(Queue {
         operator: operator(context, &facts)?,
