@@ -135,9 +135,9 @@ impl Before {
 fn has(spec: &Value, path: &str) -> bool {
     let mut found = vec![spec];
     for name in path.split('.').skip(1) {
-        let values = found.iter().flat_map(|value| match value {
+        let values = found.into_iter().flat_map(|value| match value {
             Value::Array(items) => items.iter().collect(),
-            value => vec![*value],
+            value => vec![value],
         });
         found = values.filter_map(|value| value.get(name)).collect();
     }
