@@ -53,6 +53,8 @@ pub enum Command {
     DeadLetters(Box<DeadLettersArgs>),
     /// Remove expired data, and exit.
     Purge(Box<PurgeOnceArgs>),
+    /// Resolve a sample of the links of a restored database, and exit.
+    CheckLinks(Box<CheckLinksArgs>),
 }
 
 impl Cli {
@@ -101,6 +103,17 @@ pub struct PurgeOnceArgs {
     /// The export of traces and logs.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
+}
+
+/// Settings of `app check-links`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckLinksArgs {
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// The log.
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// Settings of `app serve`.

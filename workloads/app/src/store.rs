@@ -7,6 +7,7 @@ pub mod management;
 pub mod migrate;
 pub mod postgres;
 pub mod purge_sweeper;
+pub mod sample;
 
 use axum::body::Bytes;
 use jiff::Timestamp;
