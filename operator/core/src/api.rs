@@ -27,7 +27,10 @@ pub use annotations::RESERVED_ANNOTATIONS;
 pub use autoscaling::{AppAutoscaling, WorkersAutoscaling};
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
-pub use database::{DatabasePooler, DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
+pub use database::{
+    BackupBucket, BackupSpec, BackupVerification, BackupVolume, DatabasePooler, DatabaseSpec,
+    ExternalDatabase, ManagedDatabase, RestoreFrom, SecretKeyRef,
+};
 pub use destinations::DestinationsSpec;
 pub use gateway::{
     EndToEndProbe, GatewayAuth, GatewayCors, GatewayProvider, GatewayServiceSpec,
@@ -47,14 +50,16 @@ pub use spec::{
     WorkersSpec,
 };
 pub use status::{
-    AppStatus, PendingChange, PlanStatus, QueueStatus, ShortenerStackStatus, VolumesStatus,
-    WorkersStatus,
+    AppStatus, BackupResult, BackupStatus, PendingChange, PlanStatus, QueueStatus,
+    ShortenerStackStatus, VolumesStatus, WorkersStatus,
 };
 pub use tls::{CaRef, ClientTls, DatabaseTls, DatabaseTlsMode};
 pub use vector::{ApiKeyRef, Distance, ExternalVector, ManagedVector, VectorSpec};
 
 /// Size of a store's volume if the spec contains none.
 pub const DEFAULT_STORAGE: &str = "1Gi";
+/// Size of the volume for backups if the spec contains none.
+pub const DEFAULT_BACKUP_STORAGE: &str = "10Gi";
 /// Size of the volume of the stack's own backend if the spec contains none.
 pub const DEFAULT_BACKEND_STORAGE: &str = "2Gi";
 

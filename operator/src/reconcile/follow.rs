@@ -8,7 +8,7 @@ use shortener_operator_core::{
         metadata::{Component, component_name},
         stack::{Drain, ValidatedStack},
     },
-    plan::{conditions, has_purged, stores::external},
+    plan::{conditions, has_succeeded, stores::external},
 };
 
 use super::context::Scope;
@@ -49,7 +49,7 @@ pub(super) fn purge(scope: &Scope, validated: &ValidatedStack) {
     let (namespace, stack) = validated.identity.key();
     let name = component_name(&stack, Component::Purge);
     let live = scope.inventory.kept::<CronJob>(&namespace, &name);
-    let succeeded = live.and_then(|live| has_purged(&live));
+    let succeeded = live.and_then(|live| has_succeeded(&live));
     let metrics = &scope.context.metrics;
     metrics.purged(&namespace, &stack, succeeded);
 }

@@ -12,9 +12,9 @@ use super::{
     ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec, ShortenerStackStatus,
     VectorSpec, WorkersAutoscaling, names,
     rules::{
-        backend_keeps_its_class, backend_never_shrinks, keeps_its_class, keeps_its_operator,
-        never_shrinks, scales_by_its_own_queue, vector_keeps, vector_never_shrinks,
-        while_vector_is_on,
+        backend_keeps_its_class, backend_never_shrinks, backup_never_shrinks, keeps_its_class,
+        keeps_its_operator, never_shrinks, restores_at_its_creation, scales_by_its_own_queue,
+        vector_keeps, vector_never_shrinks, while_vector_is_on,
     },
 };
 
@@ -56,11 +56,13 @@ use super::{
     validation = never_shrinks("database", "keep the size, or restore a backup into a new stack"),
     validation = never_shrinks("queue", "keep the size, or drain the queue into a new stack"),
     validation = backend_never_shrinks("keep the size, or remove observability.backend.managed, delete the volume claim, and set it again"),
-    validation = vector_never_shrinks("keep the size, or switch the profile off and delete the volume first")
+    validation = vector_never_shrinks("keep the size, or switch the profile off and delete the volume first"),
+    validation = backup_never_shrinks("keep the size, or remove database.backup, delete the volume claim, and set it again")
 )]
 #[x_kube(
     crates(kube_core = "::kube_core"),
     validation = keeps_its_operator(),
+    validation = restores_at_its_creation(),
     validation = keeps_its_class("database", "restore a backup into a new stack"),
     validation = keeps_its_class("queue", "drain the queue into a new stack"),
     validation = scales_by_its_own_queue(),

@@ -33,4 +33,6 @@ pub struct Images {
     pub telemetry: String,
     /// Image of the managed vector store.
     pub qdrant: String,
+    /// Image of rclone, which copies backups to and from an object store.
+    pub rclone: String,
 }

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
+    batch::v1::CronJob,
     core::v1::{PersistentVolumeClaim, Pod},
     networking::v1::Ingress,
 };
@@ -49,6 +50,8 @@ pub struct Live {
     pub refused: BTreeMap<Component, StepFailure>,
     /// Error of writing the monitoring objects, if that failed.
     pub monitoring_refused: Option<String>,
+    /// The CronJob of each component that has one.
+    pub cron_jobs: BTreeMap<Component, Arc<CronJob>>,
 }
 
 /// The state of a Deployment or a StatefulSet.

@@ -105,6 +105,10 @@ components! {
     Worker = "worker",
     /// The removal of expired data, which the app's image does at times.
     Purge = "purge",
+    /// The backups of the database.
+    Backup = "backup",
+    /// The verification of these backups.
+    Verify = "verify",
     /// The managed collector of traces and logs.
     Otel = "otel",
     /// The managed backend of traces, logs and metrics.

@@ -1,11 +1,14 @@
 //! Last step: from the outcome of the other steps to the status. Pure; the driver writes it, once per reconcile.
 
+mod backups;
 mod ignored;
 mod measured;
 mod volumes;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::ResourceExt;
+
+pub(super) use backups::runs;
 
 use super::{
     conditions::{self, DEGRADED, PROGRESSING, READY, RECONCILING, STALLED, Verdict, View},
@@ -67,6 +70,12 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         Some(stack) => measured::results(View { stack, live }, &previous.conditions, stamp),
         None => last_seen(stack, &previous),
     });
+    let backups = backups::listed(known, live, &previous.backups);
+    if let Some(stack) = known {
+        let view = View { stack, live };
+        let verdicts = backups::conditions(view, &backups, &previous.conditions, now, stamp);
+        conditions.extend(verdicts);
+    }
     let (profiles, desired_workers) = match outcome {
         Outcome::Applied(validated, _) => {
             (names(&validated.profiles()), decided_workers(validated))
@@ -80,7 +89,6 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         Outcome::Applied(..) | Outcome::Paused(..) | Outcome::Failed(..) => None,
     };
     let pending = known.map(|validated| validated.pending.clone());
-    let workers = live.workloads.get(&Component::Worker);
     ShortenerStackStatus {
         observed_generation: generation,
         conditions,
@@ -89,15 +97,21 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         profiles,
         ignored_settings: ignored::settings(&stack.spec),
         app: pods_of_the_app(live),
-        workers: WorkersStatus {
-            replicas: workers.map_or(0, |workers| workers.existing),
-            selector: worker_selector(&stack.name_any()),
-            desired_replicas: desired_workers,
-        },
+        workers: workers(stack, live, desired_workers),
         queue: depth(live, previous.queue),
         plan,
         pending_changes: pending.unwrap_or(previous.pending_changes),
         volumes: volumes::sizes(live),
+        backups,
+    }
+}
+
+fn workers(stack: &ShortenerStack, live: &Live, desired_replicas: Option<i32>) -> WorkersStatus {
+    let workers = live.workloads.get(&Component::Worker);
+    WorkersStatus {
+        replicas: workers.map_or(0, |workers| workers.existing),
+        selector: worker_selector(&stack.name_any()),
+        desired_replicas,
     }
 }
 

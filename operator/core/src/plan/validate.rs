@@ -4,6 +4,7 @@
 //! cluster.
 
 mod auth;
+mod backup;
 mod contents;
 mod end_to_end;
 mod gateway;
@@ -76,14 +77,12 @@ pub fn validate(
     let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
     let draining = drain(stack, &facts.queue).draining();
     let workers = workers(spec, defaults, scaling::workers(spec, &facts.queue));
-    let queue = optional.remove(&Component::Rabbitmq).and_then(|store| {
-        let queue = rabbitmq::resolve(&near, store, workers, draining);
-        held.part(Component::Rabbitmq, queue)
-    });
-    let vector = optional.remove(&Component::Qdrant).and_then(|store| {
-        let vector = qdrant::resolve(&near, store, facts.vector_key);
-        held.part(Component::Qdrant, vector)
-    });
+    let queue = optional.remove(&Component::Rabbitmq);
+    let queue = queue.map(|store| rabbitmq::resolve(&near, store, workers, draining));
+    let queue = queue.and_then(|queue| held.part(Component::Rabbitmq, queue));
+    let vector = optional.remove(&Component::Qdrant);
+    let vector = vector.map(|store| qdrant::resolve(&near, store, facts.vector_key));
+    let vector = vector.and_then(|vector| held.part(Component::Qdrant, vector));
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
@@ -96,10 +95,12 @@ pub fn validate(
         image_pull_secrets: spec.image_pull_secrets.clone(),
         app: scaling::app(app, spec, live, facts.rival),
         gateway: gateway::gateway(spec, defaults, &identity.namespace, facts.gateway),
+        backup: backup::backup(stack, defaults, &identity.namespace, database.as_ref()),
         database,
         cache,
         queue,
         purge: purge(spec),
+        restore_from: backup::restore(stack, defaults, &identity.namespace),
         collector,
         monitoring: held.part(Component::Stack, monitoring).flatten(),
         has_monitoring_kinds: facts.has_monitoring_kinds,

@@ -172,6 +172,7 @@ pub fn defaults() -> Defaults {
             otel: image("otel:1"),
             telemetry: image("lgtm:1"),
             qdrant: image("qdrant:1"),
+            rclone: image("rclone:1"),
         },
         gateway_allow_from: vec![peer("ingress-nginx", "controller")],
         operator: peer("operators", "operator"),

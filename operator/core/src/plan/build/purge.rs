@@ -1,105 +1,38 @@
-//! The CronJob that removes expired data, with the app's image: `app purge`.
-//!
-//! Its pods are a component of their own, which no Service selects, so that no request reaches them. They run where the
-//! app's pods run, and as the same user: these changes of the app's `podTemplate` hold for them as well. Its containers do
-//! not, because an additional one may never end.
+//! The CronJob that removes expired data, with the app's image: `app purge`. Its pods run as the user of the app's pods.
 
-use k8s_openapi::{
-    api::{
-        batch::v1::{CronJob, CronJobSpec, JobSpec, JobTemplateSpec},
-        core::v1::{Container, EnvVar, PodSpec, PodTemplateSpec},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::{
+    batch::v1::CronJob,
+    core::v1::{Container, EnvVar, PodSpec},
 };
 
-use super::{app, otel};
+use super::{
+    app,
+    cron_job::{self, HOUR, Times},
+    otel,
+};
 use crate::{
-    model::{
-        metadata::{Component, component_name, labels},
-        stack::ValidatedStack,
-    },
-    plan::{
-        objects::pod,
-        stores::{certificates, clients},
-    },
+    model::{metadata::Component, stack::ValidatedStack},
+    plan::{objects::pod, stores::clients},
 };
-
-/// Label and annotation that keep a sidecar out of the pods, which would run on after the work is done: those of Istio
-/// and of Linkerd.
-const WITHOUT_SIDECAR: [(&str, &str); 2] = [
-    ("sidecar.istio.io/inject", "false"),
-    ("linkerd.io/inject", "disabled"),
-];
-/// Fields of a pod that follow the app's `podTemplate`.
-const PLACEMENT: [&str; 10] = [
-    "affinity",
-    "dnsConfig",
-    "dnsPolicy",
-    "hostAliases",
-    "nodeSelector",
-    "priorityClassName",
-    "runtimeClassName",
-    "schedulerName",
-    "securityContext",
-    "tolerations",
-];
-/// Number of seconds for which a time that was missed is made up for, and for which a removal may take.
-const HOUR: i64 = 3600;
-/// Number of seconds for which the last removal can be looked at.
-const KEPT: i32 = 86_400;
 
 /// Returns the CronJob `<stack>-purge`, or `None` for a stack that removes nothing. Nothing can be removed while the
 /// database is held.
 pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
     stack.database.as_ref()?;
-    let identity = &stack.identity;
-    let name = component_name(&identity.name, Component::Purge);
-    Some(CronJob {
-        metadata: identity.child(name, Component::Purge),
-        spec: Some(CronJobSpec {
-            schedule: stack.purge.schedule.clone()?,
-            time_zone: Some("Etc/UTC".to_owned()),
-            concurrency_policy: Some("Forbid".to_owned()),
-            starting_deadline_seconds: Some(HOUR),
-            suspend: Some(stack.stopped),
-            successful_jobs_history_limit: Some(1),
-            failed_jobs_history_limit: Some(1),
-            job_template: JobTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(labels(&identity.name, Component::Purge)),
-                    ..ObjectMeta::default()
-                }),
-                spec: Some(JobSpec {
-                    backoff_limit: Some(3),
-                    active_deadline_seconds: Some(HOUR),
-                    ttl_seconds_after_finished: Some(KEPT),
-                    template: template(stack),
-                    ..JobSpec::default()
-                }),
-            },
-        }),
-        ..CronJob::default()
-    })
-}
-
-fn template(stack: &ValidatedStack) -> PodTemplateSpec {
-    let template = pod::template(
+    let times = Times {
+        schedule: stack.purge.schedule.clone()?,
+        suspended: stack.stopped,
+        limit: HOUR,
+    };
+    // They are the app's own program.
+    let of_app = ["securityContext"];
+    Some(cron_job::build(
         stack,
         Component::Purge,
-        String::new(),
-        certificates::mounted(stack, Component::Purge, pod_spec(stack)),
-    );
-    let of_app = stack.pod_templates.get(&Component::App);
-    let placed = of_app.and_then(|changes| changes.only(&PLACEMENT).onto(&template).ok());
-    let mut template = placed.unwrap_or(template);
-    if let Some(metadata) = &mut template.metadata {
-        let without = WITHOUT_SIDECAR.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let labels = metadata.labels.get_or_insert_default();
-        labels.extend(without.clone());
-        // Without the checksum that restarts pods: each removal reads its Secrets anew.
-        metadata.annotations = Some(without.into());
-    }
-    template
+        times,
+        pod_spec(stack),
+        &of_app,
+    ))
 }
 
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {
@@ -110,7 +43,6 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
             resources: Some(pod::resources(["10m", "16Mi"], ["1", "128Mi"])),
             ..pod::container("purge", &stack.app.pod, env(stack))
         }],
-        restart_policy: Some("Never".to_owned()),
         security_context: Some(pod::security_context(app::USER)),
         ..PodSpec::default()
     }
@@ -127,17 +59,9 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     env
 }
 
-/// Returns whether the last removal that was due has succeeded; `None` before the first one, and while none is started.
-pub fn has_purged(cron_job: &CronJob) -> Option<bool> {
-    let status = cron_job.status.as_ref()?;
-    let due = status.last_schedule_time.as_ref()?;
-    let runs = !cron_job.spec.as_ref()?.suspend.unwrap_or_default();
-    runs.then_some(status.last_successful_time.as_ref() >= Some(due))
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::{
@@ -187,7 +111,8 @@ mod tests {
         let mut stack = minimal_stack();
         let changes = PodPatch::read(changes.as_object().unwrap()).unwrap();
         stack.pod_templates.insert(Component::App, changes);
-        let template = template(&stack);
+        let job = cron_job(&stack).unwrap().spec.unwrap().job_template.spec;
+        let template = job.unwrap().template;
         let pod = template.spec.unwrap();
         assert_eq!(pod.node_selector.unwrap()["disk"], "ssd");
         assert_eq!(pod.security_context.unwrap().run_as_user, None);
@@ -217,26 +142,5 @@ mod tests {
                 "{variable:?}"
             );
         }
-    }
-
-    #[test]
-    fn a_removal_that_was_due_has_succeeded_or_not() {
-        let succeeded = |suspend: bool, status: Value| {
-            let spec = json!({"schedule": "", "suspend": suspend, "jobTemplate": {}});
-            let live = json!({"metadata": {}, "spec": spec, "status": status});
-            has_purged(&serde_json::from_value(live).unwrap())
-        };
-        let [early, late] = ["2026-11-23T03:17:00Z", "2026-11-23T03:18:00Z"];
-        for (due, done, expected) in [
-            (json!(null), json!(null), None),
-            (json!(early), json!(null), Some(false)),
-            (json!(late), json!(early), Some(false)),
-            (json!(early), json!(late), Some(true)),
-        ] {
-            let status = json!({"lastScheduleTime": due, "lastSuccessfulTime": done});
-            assert_eq!(succeeded(false, status.clone()), expected, "{status}");
-            assert_eq!(succeeded(true, status), None);
-        }
-        assert_eq!(succeeded(false, json!(null)), None);
     }
 }

@@ -14,5 +14,6 @@ pub(super) use condition::verdict;
 pub(super) use resolve::{RequestedStore, volume};
 pub(in crate::plan) use resolve::{StoreContext, credential};
 pub(in crate::plan) use service::service;
+pub(in crate::plan) use stateful_set::security_context;
 pub(in crate::plan) use stateful_set::stateful_set;
-pub(super) use stateful_set::{container_ports, data_volume, security_context};
+pub(super) use stateful_set::{container_ports, data_volume};

@@ -2,6 +2,7 @@
 
 mod env;
 mod resolve;
+mod restore;
 mod server;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
@@ -66,6 +67,8 @@ pub(in crate::plan) const STORE: Definition = Definition {
 pub(in crate::plan) const DATABASE_READY: &str = "DatabaseReady";
 
 pub(in crate::plan) const PORT: i32 = 5432;
+/// The user `postgres` in the public image.
+pub(in crate::plan) const USER: i64 = 999;
 /// Name of the database.
 const DATABASE: &str = "shortener";
 

@@ -22,7 +22,7 @@ pub(in crate::plan) fn of(
 }
 
 /// Returns the first problem among a component's pods, if there is one.
-pub(super) fn problem(pods: &[Arc<Pod>], component: Component) -> Option<Verdict> {
+pub(in crate::plan) fn problem(pods: &[Arc<Pod>], component: Component) -> Option<Verdict> {
     of(pods, component).find_map(|pod| unschedulable(pod).or_else(|| container_problem(pod)))
 }
 

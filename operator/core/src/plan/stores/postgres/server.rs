@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
     Probe, Volume,
 };
 
-use super::{DATABASE, STORE};
+use super::{DATABASE, STORE, USER, restore};
 use crate::{
     model::{
         credentials,
@@ -18,8 +18,6 @@ use crate::{
     },
 };
 
-/// The user `postgres` in the public image.
-const USER: i64 = 999;
 /// Settings whose defaults do not suit a small volume and a container.
 const SETTINGS: [&str; 8] = [
     // Ten connections for each pod of the app, including the pods of a rolling update.
@@ -38,8 +36,9 @@ const SETTINGS: [&str; 8] = [
 
 pub(super) fn pod_spec(stack: &ValidatedStack, store: &ManagedStore) -> PodSpec {
     let secret = component_name(&stack.identity.name, Component::Postgres);
-    PodSpec {
-        containers: vec![server(&store.pod, &secret)],
+    let server = server(&store.pod, &secret);
+    let pod = PodSpec {
+        containers: vec![server],
         security_context: Some(common::security_context(USER)),
         // The image's stop signal ends sessions at once. The checkpoint takes the rest of the time.
         termination_grace_period_seconds: Some(60),
@@ -50,7 +49,8 @@ pub(super) fn pod_spec(stack: &ValidatedStack, store: &ManagedStore) -> PodSpec 
             shared_memory(),
         ]),
         ..PodSpec::default()
-    }
+    };
+    restore::before(stack, pod)
 }
 
 fn server(settings: &Pod, secret: &str) -> Container {
