@@ -3,6 +3,7 @@
 
 mod admission;
 mod autoscaling;
+mod backup;
 mod broker_outages;
 mod cache_nonsense;
 mod caching;
