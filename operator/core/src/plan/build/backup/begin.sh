@@ -8,7 +8,7 @@ fi
 [[ ! -e $data/pgdata ]] || die "the volume of the database has data already, which stays as it is: remove database.restoreFrom to use it, or delete the volume claim of the database to begin with the backup"
 backup=${RESTORE_BACKUP:-$(finished | sed -n 1p)}
 [[ -n $backup ]] || die "the place of database.restoreFrom has no finished backup"
-[[ -e $folder/$backup/manifest.json ]] || die "the place of database.restoreFrom has no finished backup of the name $backup: it has $(finished | paste --serial --delimiters=,)"
+[[ -e $folder/$backup/manifest.json ]] || die "the place of database.restoreFrom has no finished backup of the name $backup: it has $(finished | paste -s -d ,)"
 rm -rf "$data/restoring"
 export PGDATA=$data/restoring
 docker-entrypoint.sh postgres -c listen_addresses=127.0.0.1 -c huge_pages=off -c max_wal_size=256MB &
@@ -25,6 +25,6 @@ kill -INT "$server"
 wait "$server"
 printf '%s\n' "$backup" >"$data/restoring/restored"
 sync "$data/restoring/restored"
-mv --no-target-directory "$data/restoring" "$data/pgdata"
+mv -T "$data/restoring" "$data/pgdata"
 sync "$data"
 printf 'the database begins with the backup %s\n' "$backup"

@@ -19,7 +19,7 @@ finished() {
   local manifest
   for manifest in "$folder"/2*Z/manifest.json; do
     if [[ -e $manifest ]]; then basename "$(dirname "$manifest")"; fi
-  done | sort --reverse
+  done | sort -r
 }
 
 # The query that makes the query for the content of each table of a schema: the number of its rows, and a checksum that

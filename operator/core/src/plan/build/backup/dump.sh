@@ -80,8 +80,8 @@ SELECT pg_export_snapshot() AS snapshot, current_schema() AS schema, current_set
 \if :SHELL_ERROR
   \quit
 \endif
-\set bytes `stat --format=%s "$DUMP"`
-\set sha256 `sha256sum <"$DUMP" | cut --delimiter=' ' --fields=1`
+\set bytes `wc -c <"$DUMP"`
+\set sha256 `sha256sum <"$DUMP" | cut -d ' ' -f 1`
 :contents \gset
 :query \gset
 SELECT to_regclass(format('%I._sqlx_migrations', :'schema')) IS NOT NULL AS migrated \gset
@@ -108,7 +108,7 @@ describe() {
     cat "$secret"
     printf 'data:\n'
     for file in "$secrets/$(basename "$secret" .secret.yaml)"/*; do
-      if [[ -f $file ]]; then printf '  %s: %s\n' "$(basename "$file")" "$(base64 --wrap=0 "$file")"; fi
+      if [[ -f $file ]]; then printf '  %s: %s\n' "$(basename "$file")" "$(base64 <"$file" | tr -d '\n')"; fi
     done
     printf -- '---\n'
   done >"$1/secrets.yaml"
@@ -131,11 +131,11 @@ prune() {
 }
 
 begin=$SECONDS
-backup=$(date --utc +%Y%m%dT%H%M%SZ)
+backup=$(date -u +%Y%m%dT%H%M%SZ)
 part=$folder/$backup.part
 # A run that a user starts may meet another one.
 exec 9>"$folder/.lock"
-flock --nonblock 9 || die "another backup is being made"
+flock -n 9 || die "another backup is being made"
 # What an interrupted run has left.
 rm -rf "$folder"/*.part
 mkdir "$part"
@@ -146,9 +146,9 @@ dump "$part" "$backup"
 # psql succeeds also when a program that it runs does not.
 [[ -s $part/manifest.json ]] || exit 1
 sync "$part"/* "$part"
-mv --no-target-directory "$part" "$folder/$backup"
+mv -T "$part" "$folder/$backup"
 sync "$folder"
 prune
-bytes=$(stat --format=%s "$folder/$backup/links.dump")
+bytes=$(wc -c <"$folder/$backup/links.dump")
 printf 'backup=%s\nbytes=%s\nseconds=%s\n' "$backup" "$bytes" "$((SECONDS - begin))" >"$result"
 printf 'the backup %s has %s bytes\n' "$backup" "$bytes"

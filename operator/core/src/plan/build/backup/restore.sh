@@ -3,7 +3,7 @@ restore() {
   local manifest schema differences tables
   manifest=$(<"$1/manifest.json")
   schema=$(sql --set manifest="$manifest" <<<"SELECT :'manifest'::jsonb ->> 'schema'")
-  sha256sum --check --status <<<"$(sql --set manifest="$manifest" <<<"SELECT :'manifest'::jsonb #>> '{dump,sha256}'")  $1/links.dump" \
+  sha256sum -c <<<"$(sql --set manifest="$manifest" <<<"SELECT :'manifest'::jsonb #>> '{dump,sha256}'")  $1/links.dump" >/dev/null 2>&1 \
     || die "links.dump is not as it was written: its SHA-256 differs from that in manifest.json"
   if [[ $schema != public ]]; then sql --set schema="$schema" <<<'CREATE SCHEMA :"schema"'; fi
   pg_restore --exit-on-error --no-owner --no-privileges --schema="$schema" --dbname="$PGDATABASE" "$1/links.dump"
