@@ -9,6 +9,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/pgo-lib.sh"
 
+e2e/checks/stores.sh
 claim_target
 cargo build --release --workspace --bin bench --example counting-app
 compile_app "$(host_triple)"

@@ -23,10 +23,13 @@ $(commands "$1" "$2" | sed "s,registry\.example,$registry_address,; s,oci://ghcr
 }
 
 # The registry has no certificate. A machine without a registry has the images of the stores under other names.
-helm() { command helm "$@" --plain-http --values "$values"; }
+helm() {
+  if [[ $1 == install ]]; then set -- "$@" --plain-http --values "$values"; fi
+  command helm "$@"
+}
 
 uninstall() {
-  command helm uninstall shortener-operator --namespace "$operator_namespace" --wait
+  command helm uninstall shortener-operator --namespace "$operator_namespace" --wait --ignore-not-found
   kubectl delete customresourcedefinition shortenerstacks.shortener.dev --ignore-not-found
 }
 

@@ -45,6 +45,7 @@ write() {
 }
 
 merge=$(llvm_profdata)
+e2e/checks/stores.sh
 step "Compile the app that counts its branches" compile
 step "Run the benchmark with it" count "$@"
 step "Write $profile" write

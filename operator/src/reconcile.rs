@@ -45,6 +45,9 @@ const RESYNC: Duration = Duration::from_secs(300);
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
 /// Time until facts about a component that could not be read are read again.
 const READ_RECHECK: Duration = Duration::from_secs(10);
+/// Time until a stack is looked at again while it progresses without a fault: nothing else shows that the time of a state
+/// is over.
+const PROGRESS_RECHECK: Duration = Duration::from_secs(60);
 /// Time until monitoring objects that could not be written are retried.
 const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 
@@ -94,14 +97,20 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
     // for their turn.
     match &guarded.0 {
         Ok(stack) => Box::pin(reconcile_stack(stack, &scope)).await,
-        Err(invalid) => Box::pin(timeout(REPORT_TIME, report::unreadable(&scope, invalid)))
+        Err(invalid) => {
+            let identity = StackIdentity::of(&*guarded).ok_or(Error::Incomplete)?;
+            Box::pin(timeout(
+                REPORT_TIME,
+                report::unreadable(&scope, &identity, invalid),
+            ))
             .await
-            .unwrap_or(Err(Error::ReportDeadline)),
+            .unwrap_or(Err(Error::ReportDeadline))
+        }
     }
 }
 
-/// Writes the status and the Events.
-async fn tell(scope: &Scope, stack: &ShortenerStack, outcome: Outcome<'_>) -> Result<(), Error> {
+/// Writes the status and the Events. Returns true while the stack progresses without a fault.
+async fn tell(scope: &Scope, stack: &ShortenerStack, outcome: Outcome<'_>) -> Result<bool, Error> {
     let report = async {
         let told = timeout(REPORT_TIME, report::report(scope, stack, outcome)).await;
         told.unwrap_or(Err(Error::ReportDeadline))
@@ -130,8 +139,12 @@ async fn steps(
     scope: &Scope,
     identity: &StackIdentity,
 ) -> Result<Action, Error> {
+    let plan_only = is_plan_only(stack);
+    if plan_only {
+        follow::rest(scope, identity);
+    }
     let facts = read(stack, scope, identity).await?;
-    if is_plan_only(stack) {
+    if plan_only {
         let planned = plan_only::plan(scope, stack, facts);
         return part("plan", planned, trace::failure).await;
     }
@@ -142,10 +155,7 @@ async fn steps(
         desired,
         drain,
     } = planned(stack, scope, facts).await?;
-    follow::queue(scope, stack, &validated, drain);
-    follow::stores(scope, stack, &validated);
-    follow::probes(scope, &validated);
-    follow::purge(scope, &validated);
+    follow::stack(scope, stack, &validated, drain);
     let mut rest = if conflict {
         CONFLICT_RECHECK
     } else {
@@ -164,18 +174,16 @@ async fn steps(
         let Some((mut live, written)) = write(scope, identity, desired).await else {
             return Ok(Action::await_change());
         };
-        if !live.refused.contains_key(&Component::Worker) {
-            let workers = validated.queue.as_ref().map(|queue| &queue.workers);
-            let queues = &scope.context.queues;
-            queues.scaled(
-                &identity.key(),
-                workers.and_then(|workers| workers.count().cloned()),
-            );
+        if !live.failed(Component::Worker) {
+            follow::workers(scope, &validated);
         }
         let recheck = missing_pods::follow(scope, stack, identity, &mut live).await;
         rest = recheck.map_or(rest, |recheck| rest.min(recheck));
-        tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
+        let progresses = tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
         written?;
+        if progresses {
+            rest = rest.min(PROGRESS_RECHECK);
+        }
         if live.monitoring_refused.is_some() {
             rest = rest.min(MONITORING_RECHECK);
         }

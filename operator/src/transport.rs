@@ -1,8 +1,8 @@
 //! HTTP transports to brokers, pods and gateways: plain, with TLS, or over connections that the caller opens.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
-use http::{HeaderValue, Request, Response, Uri, header::HOST, uri::PathAndQuery};
+use http::{HeaderValue, Request, Response, Uri, header::HOST};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Bytes, client::conn::http1::handshake};
 use hyper_util::{
@@ -64,20 +64,20 @@ where
     }))
 }
 
-/// Returns a transport to an `https://` address, whose certificate must be signed by an authority that the machine trusts.
-/// It fails with a longer response than this number of bytes.
+/// Returns a transport to `peer`, whose certificate must name this host and be signed by an authority that the machine
+/// trusts. It does not resolve the host, and fails with a longer response than this number of bytes.
 ///
 /// # Errors
-/// The machine has no trusted certificates, or the address cannot be used.
-pub fn https(max_answer: usize, address: Uri) -> Result<Transport, kube::Error> {
-    // Each request has its own path.
-    let mut server = address.into_parts();
-    server.path_and_query = Some(PathAndQuery::from_static("/"));
-    let mut config = Config::new(
-        Uri::from_parts(server)
-            .map_err(http::Error::from)
-            .map_err(kube::Error::HttpError)?,
-    );
+/// The machine has no trusted certificates, or the host is no name of a server.
+pub fn https(max_answer: usize, host: &str, peer: SocketAddr) -> Result<Transport, kube::Error> {
+    let server = Uri::builder()
+        .scheme("https")
+        .authority(peer.to_string())
+        .path_and_query("/")
+        .build()
+        .map_err(kube::Error::HttpError)?;
+    let mut config = Config::new(server);
+    config.tls_server_name = Some(host.to_owned());
     config.connect_timeout = Some(CONNECT_LIMIT);
     config.default_retry = false;
     let client = ClientBuilder::try_from(config)?.build();
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     /// Starts a server that answers each connection once, with the request line and the host of the request.
-    async fn server() -> std::net::SocketAddr {
+    async fn server() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
@@ -174,6 +174,27 @@ mod tests {
             let expected = format!("get /api/queues/%2f?columns=name http/1.1|host: {address}");
             assert_eq!(answer.body(), expected.as_bytes());
         }
+    }
+
+    #[tokio::test]
+    async fn a_secure_connection_goes_to_the_peer_and_names_the_host() {
+        use tower::ServiceExt;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = listener.local_addr().unwrap();
+        // No name server knows this name (RFC 2606).
+        let transport = https(4096, "gateway.invalid", peer).unwrap();
+        let uri = "http://go.example.com/api/shorten";
+        let request = Request::builder().uri(uri).body(Full::default()).unwrap();
+        let request = tokio::spawn(transport.oneshot(request));
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut hello = vec![0; 4096];
+        let read = stream.read(&mut hello).await.unwrap();
+        let handshake = 22;
+        assert_eq!(hello[0], handshake);
+        let hello = String::from_utf8_lossy(&hello[..read]);
+        assert!(hello.contains("gateway.invalid"), "{hello}");
+        drop(stream);
+        assert!(request.await.unwrap().is_err());
     }
 
     #[tokio::test]

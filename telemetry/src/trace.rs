@@ -39,11 +39,10 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the caller; `None` if the header is absent or malformed.
+    /// Returns the caller; `None` if the header is absent, malformed or repeated.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
-        let value = headers.get(TRACEPARENT)?;
-        let (trace_id, span_id) = parse_traceparent(value.as_bytes())?;
+        let (trace_id, span_id) = parse_traceparent(traceparent(headers)?)?;
         Some(Self { trace_id, span_id })
     }
 }
@@ -59,10 +58,10 @@ impl TraceContext {
         }
     }
 
-    /// Continues the trace of the caller, or starts a new one if the header is absent or malformed.
+    /// Continues the trace of the caller, or starts a new one if the header is absent, malformed or repeated.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Self {
-        Self::continuing(headers.get(TRACEPARENT).map(|value| value.as_bytes()))
+        Self::continuing(traceparent(headers))
     }
 
     /// Continues the trace of a `traceparent` value that did not arrive in an HTTP header.
@@ -107,6 +106,14 @@ impl prometheus_client::encoding::EncodeLabelSet for TraceContext {
         ("trace_id", self.trace_id.to_string()).encode(encoder.encode_label())?;
         ("span_id", self.span_id.to_string()).encode(encoder.encode_label())
     }
+}
+
+/// Returns the `traceparent` of a request; `None` without one, or with several, which the recommendation holds to be
+/// invalid.
+fn traceparent(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut values = headers.get_all(TRACEPARENT).iter();
+    let value = values.next()?;
+    values.next().is_none().then(|| value.as_bytes())
 }
 
 /// Parses `version-traceid-spanid-flags`; `None` if any part violates the W3C recommendation. The propagator of the SDK
@@ -202,6 +209,17 @@ mod tests {
                 None,
                 "{bad}"
             );
+        }
+    }
+
+    #[test]
+    fn a_repeated_traceparent_starts_a_new_trace() {
+        let other = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-01";
+        for second in [EXAMPLE, other, ""] {
+            let mut headers = headers(EXAMPLE);
+            headers.append(TRACEPARENT, second.parse().unwrap());
+            assert_eq!(TraceContext::from_headers(&headers).parent, None);
+            assert_eq!(Caller::from_headers(&headers), None);
         }
     }
 

@@ -181,7 +181,7 @@ chart's value to use instead. */}}
 {{- define "shortener-operator.rules" -}}
 - apiGroups: [shortener.dev]
   resources: [shortenerstacks]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch]
 - apiGroups: [shortener.dev]
   resources: [shortenerstacks/status]
   verbs: [get, patch]
@@ -217,7 +217,7 @@ chart's value to use instead. */}}
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [gateway.networking.k8s.io]
   resources: [gateways]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 # Kinds of the Prometheus operator, used if the cluster has them.
 - apiGroups: [monitoring.coreos.com]
   resources: [servicemonitors, prometheusrules]
@@ -225,7 +225,7 @@ chart's value to use instead. */}}
 # The annotation that says which workers are removed first. Others create and delete pods.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, patch]
+  verbs: [list, watch, patch]
 # Events about stacks are written. Those about a StatefulSet that lacks pods say why.
 - apiGroups: [events.k8s.io]
   resources: [events]

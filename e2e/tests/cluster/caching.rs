@@ -160,6 +160,15 @@ async fn the_store_counts_hits_and_misses_too() -> Result<()> {
             statistics("keyspace_hits:").await? > hits,
             "keyspace_hits did not rise"
         );
+        let misses = statistics("keyspace_misses:").await?;
+        for _ in 0..50 {
+            gateway.assert_redirects(&code, url).await?;
+        }
+        // Each replica checks its connection every five seconds.
+        ensure!(
+            statistics("keyspace_misses:").await? < misses + 50,
+            "keyspace_misses rises with hits"
+        );
         valkey(stack, &["del", &format!("link:{code}")]).await?;
         let misses = statistics("keyspace_misses:").await?;
         gateway.assert_redirects(&code, url).await?;

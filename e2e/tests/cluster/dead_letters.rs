@@ -15,21 +15,21 @@ async fn what_can_never_be_done_becomes_a_dead_letter_and_holds_up_nobody() -> R
         let broker = Broker::open(&shared.stack).await?;
         let id = "01920000-0000-7000-8000-00000000dead";
         broker.publish("jobs", id, "this is not JSON").await?;
-        let refused = shared
-            .gateway
-            .enqueue(&json!({"task": "wait", "ms": "soon"}))
-            .await?;
+        // The app refuses such a job.
+        let refused = "01920000-0000-7000-8000-00000000c0de";
+        let job = json!({"task": "wait", "ms": "soon"}).to_string();
+        broker.publish("jobs", refused, &job).await?;
         let good = shared.gateway.enqueue(&wait_job(0)).await?;
         shared.gateway.wait_for_job_status(&good.id, "done").await?;
         let entry = shared
             .gateway
-            .wait_for_job_status(&refused.id, "failed")
+            .wait_for_job_status(refused, "failed")
             .await?;
         let why = entry["error"].as_str().unwrap_or_default();
         ensure!(why.contains("ms"), "{entry}");
         await_condition("both jobs are dead letters", async || {
             let list = dlq(shared, "ls", &[]).await?;
-            ensure!(list.contains(id) && list.contains(&refused.id), "{list}");
+            ensure!(list.contains(id) && list.contains(refused), "{list}");
             Ok(())
         })
         .await?;
@@ -37,7 +37,7 @@ async fn what_can_never_be_done_becomes_a_dead_letter_and_holds_up_nobody() -> R
         ensure!(shown.contains("this is not JSON"), "{shown}");
         dlq(shared, "drop", &[id]).await?;
         let list = dlq(shared, "ls", &[]).await?;
-        ensure!(!list.contains(id) && list.contains(&refused.id), "{list}");
+        ensure!(!list.contains(id) && list.contains(refused), "{list}");
         dlq(shared, "drop", &["--all"]).await.map(|_| ())
     })
     .await

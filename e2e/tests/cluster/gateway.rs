@@ -62,7 +62,7 @@ async fn the_provider_can_change_on_a_live_stack_and_serves_every_host() -> Resu
                 GatewayClient::open(space, &stack, provider, host).await?;
             }
             let expected: &[&str] = match provider {
-                Provider::IngressNginx => &["Ingress/acme", "Ingress/acme-api"],
+                Provider::IngressNginx => &["Ingress/acme-gateway", "Ingress/acme-gateway-api"],
                 Provider::Standalone => &[],
                 Provider::GatewayApi => &["HTTPRoute/acme"],
             };

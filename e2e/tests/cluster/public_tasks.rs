@@ -1,14 +1,14 @@
-//! Tasks that need a key, on a stack that names others as public: the app refuses them, and so do the workers.
+//! Tasks that need a key, on a stack that names others as public: the app alone decides it.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use reqwest::Method;
-use serde_json::json;
-use shortener_e2e::{Broker, await_condition, publication, with_queue};
+use serde_json::{Value, json};
+use shortener_e2e::{await_condition, uids_of, with_queue};
 
-use crate::dead_letters::dlq;
+const WORKERS: [&str; 1] = ["worker"];
 
 #[tokio::test]
-async fn a_task_that_is_not_public_is_refused_and_no_worker_sees_it() -> Result<()> {
+async fn a_task_that_is_not_public_is_refused() -> Result<()> {
     with_queue(async |shared| {
         for job in [
             r#"{"task":"purge_expired"}"#,
@@ -20,29 +20,34 @@ async fn a_task_that_is_not_public_is_refused_and_no_worker_sees_it() -> Result<
             assert_eq!(answer.status, 403, "{answer:?}");
             ensure!(answer.body.contains("task-not-public"), "{answer:?}");
         }
-        // A worker checks it as well: this job looks as if the settings had changed after it was accepted.
-        let broker = Broker::open(&shared.stack).await?;
-        let letters = "queues/%2f/jobs.dlq/contents";
-        broker.ask(Method::DELETE, letters, None).await?;
-        let id = "01920000-0000-7000-8000-00000000c0de";
-        let mut message = publication("jobs", id, r#"{"task":"purge_expired"}"#);
-        message["properties"]["headers"] = json!({"shortener-origin": "anonymous"});
-        let path = "exchanges/%2f/amq.default/publish";
-        broker.ask(Method::POST, path, Some(&message)).await?;
-        let entry = shared.gateway.wait_for_job_status(id, "failed").await?;
-        let why = entry["error"].as_str().unwrap_or_default();
-        ensure!(why.contains("needs a key"), "{entry}");
-        await_condition("the job is a dead letter", async || {
-            let letter = broker.first("jobs.dlq").await?;
-            let letter = letter.context("the queue jobs.dlq has no message")?;
-            ensure!(letter["properties"]["message_id"] == id, "{letter}");
-            Ok(())
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_accepted_job_is_done_while_the_list_changes() -> Result<()> {
+    with_queue(async |shared| {
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
+        let workers = uids_of(stack, &WORKERS).await?;
+        let job = json!({"task": "purge_expired"});
+        let public = |tasks: Value| json!({"queue": {"publicTasks": tasks}});
+        stack.edit(public(json!(["purge_expired"]))).await?;
+        let first = await_condition("the app accepts the task", async || {
+            gateway.enqueue(&job).await
         })
         .await?;
-        // An administrator answers for the job.
-        dlq(shared, "replay", &[id]).await?;
-        let entry = shared.gateway.wait_for_job_status(id, "done").await?;
-        assert_eq!(entry["attempts"], 2, "{entry}");
+        let mut accepted = vec![first];
+        while accepted.len() < 20 {
+            accepted.push(gateway.enqueue(&job).await?);
+        }
+        stack.edit(public(Value::Null)).await?;
+        for job in accepted {
+            gateway.wait_for_job_status(&job.id, "done").await?;
+        }
+        stack.ready().await?;
+        let now = uids_of(stack, &WORKERS).await?;
+        assert_eq!(now, workers, "the workers restarted");
         Ok(())
     })
     .await

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use regex::Regex;
 use serde_json::Value;
 
 use crate::{VERSION, default_images, documents, entries, files, lines, read, report, run};
@@ -50,11 +49,6 @@ fn lacks(object: &Value, part: &Value) -> Option<String> {
 
 #[test]
 fn a_rendering_has_what_its_values_set() -> Result<()> {
-    let port = Regex::new(r"pub const INTERNAL_PORT: i32 = (\d+);")?;
-    let monitoring = read("operator/core/src/plan/monitoring.rs")?;
-    let port = port
-        .captures(&monitoring)
-        .context("monitoring.rs has no INTERNAL_PORT")?;
     let path = REPOSITORY
         .split_once('/')
         .context("the repository has no path")?
@@ -69,8 +63,7 @@ fn a_rendering_has_what_its_values_set() -> Result<()> {
             .replace("%REPOSITORY%", REPOSITORY)
             .replace("%PATH%", path)
             .replace("%VERSION%", VERSION)
-            .replace("%GATEWAY%", &default_images()?["GATEWAY_IMAGE"])
-            .replace("%INTERNAL_PORT%", &port[1]);
+            .replace("%GATEWAY%", &default_images()?["GATEWAY_IMAGE"]);
         let objects = rendering(name)?;
         for part in documents(&text)? {
             let alike = objects

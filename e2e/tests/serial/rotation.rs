@@ -35,7 +35,7 @@ async fn a_changed_password_of_the_cache_fails_no_request() -> Result<()> {
 /// Changes the password of the cache, and waits until new pods use it.
 async fn change_the_password(stack: &Stack) -> Result<()> {
     let earlier = uids_of(stack, &REPLACED).await?;
-    let edit = Patch::Merge(json!({"stringData": {"password": "chosen-by-a-person"}}));
+    let edit = Patch::Merge(json!({"stringData": {"password": r#"p@ %/'"\:$x"#}}));
     Api::<Secret>::namespaced(stack.client.clone(), &stack.namespace)
         .patch("acme-cache", &PatchParams::default(), &edit)
         .await?;

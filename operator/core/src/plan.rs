@@ -24,7 +24,7 @@ pub use deletion_cost::deletion_costs;
 pub use drain::drain;
 pub use error::ValidateError;
 pub use foresight::{foresee, presume};
-pub use status::{Outcome, changes, is_ready, scaling, status, unreadable};
+pub use status::{Outcome, changes, is_progressing, is_ready, scaling, status, unreadable};
 
 use std::collections::BTreeMap;
 

@@ -263,7 +263,7 @@ async fn reach(address: Uri) -> Result<Transport, BoxError> {
     };
     let peer = peer.ok_or("the address is one of the operator's own machine or node")?;
     if secure {
-        return Ok(transport::https(MAX_ANSWER, address)?);
+        return Ok(transport::https(MAX_ANSWER, host, peer)?);
     }
     Ok(transport::over(MAX_ANSWER, move || connect(peer)))
 }

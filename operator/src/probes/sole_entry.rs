@@ -17,6 +17,10 @@ const PERIOD: Duration = Duration::from_secs(300);
 /// Time limit of a connection attempt. Policies drop packets, so an attempt that they forbid takes this long.
 const LIMIT: Duration = Duration::from_secs(2);
 
+/// A port on which no pod of a stack listens. A connection to it succeeds only if a proxy, as that of a service mesh,
+/// accepts it in the pod's place.
+const UNUSED_PORT: u16 = 1;
+
 /// Returns true if a TCP connection to an address can be opened.
 pub type Dial = Arc<dyn Fn(SocketAddr) -> BoxFuture<'static, bool> + Send + Sync>;
 
@@ -56,8 +60,14 @@ pub async fn run(probes: Arc<Probes<Attempts>>, dial: Dial, metrics: Metrics) {
     probes.run(attempt).await;
 }
 
-/// Tries the connections; `None` if it proves nothing, because the allowed one fails as well.
+/// Tries the connections; `None` if it proves nothing, because no connection fails or the allowed one does.
 async fn tried(dial: &Dial, attempts: &Attempts) -> Option<Enforcement> {
+    let allowed = attempts.allowed;
+    let control = SocketAddr::new(allowed.ip(), UNUSED_PORT);
+    if dial(control).await {
+        tracing::debug!(address = %control, "a connection succeeded to a port on which nothing listens: a proxy accepts it");
+        return None;
+    }
     for address in &attempts.forbidden {
         if dial(*address).await {
             tracing::debug!(%address, "a connection succeeded that the NetworkPolicies forbid");
@@ -65,9 +75,7 @@ async fn tried(dial: &Dial, attempts: &Attempts) -> Option<Enforcement> {
         }
     }
     // Last, so that the pod was there all the time.
-    dial(attempts.allowed)
-        .await
-        .then_some(Enforcement::Enforced)
+    dial(allowed).await.then_some(Enforcement::Enforced)
 }
 
 #[cfg(test)]
@@ -86,7 +94,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn forbidden_connections_prove_something_only_beside_an_allowed_one() {
+    async fn forbidden_connections_prove_something_only_beside_one_that_succeeds_and_one_that_fails()
+     {
         let at = |port| SocketAddr::from(([10, 0, 0, 1], port));
         let attempts = Attempts {
             allowed: at(9090),
@@ -97,6 +106,7 @@ mod tests {
             (vec![], None),
             (vec![9090, 5432], Some(Enforcement::NotEnforced)),
             (vec![3000], Some(Enforcement::NotEnforced)),
+            (vec![UNUSED_PORT, 3000, 5432, 9090], None),
         ] {
             let ports = open.clone();
             let dial: Dial = Arc::new(move |address: SocketAddr| {

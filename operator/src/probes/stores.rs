@@ -1,4 +1,4 @@
-//! Asks a pod of each stack with external stores for their state, over the internal port.
+//! Asks a pod of each stack for the state of its stores, over the internal port.
 //!
 //! It connects to pods only: the address of a store is text of a user. A store that stays as it is causes no write.
 
@@ -11,7 +11,7 @@ use shortener_operator_core::{
         metadata::StackKey,
         store_state::{StoreFaults, StoreStates, faults},
     },
-    plan::stores::external::{PATH, read},
+    plan::stores::external::{Informant, PATH, read},
 };
 use tokio::time::timeout;
 use tower::{BoxError, ServiceExt};
@@ -28,10 +28,10 @@ const ATTEMPTS: usize = 3;
 /// Maximum size of an answer in bytes, a multiple of what a program says.
 pub const MAX_ANSWER: usize = 4096;
 
-/// The known faults of the stacks' external stores. What is tried with a stack is the address of the pod that tells them.
-pub type Backends = Probes<SocketAddr>;
+/// The known faults of the stacks' stores. What is tried with a stack is to ask the pod that tells them.
+pub type Backends = Probes<Informant>;
 
-impl Subject for SocketAddr {
+impl Subject for Informant {
     type Answer = StoreFaults;
 
     fn interval(&self) -> Duration {
@@ -41,7 +41,8 @@ impl Subject for SocketAddr {
 
 /// Asks the pods forever. The transport reads at most [`MAX_ANSWER`] bytes.
 pub async fn run(backends: Arc<Backends>, transport: Transport) {
-    let attempt = |stack: StackKey, pod: SocketAddr| {
+    let attempt = |stack: StackKey, informant: Informant| {
+        let pod = informant.address;
         let (backends, transport) = (backends.clone(), transport.clone());
         async move {
             let known = backends.known(&stack).unwrap_or_default();

@@ -151,6 +151,15 @@ impl Queues {
         }
     }
 
+    /// Stops the writes to the broker of a stack until [`Self::target`] is called. The broker is still queried.
+    pub fn pause(&self, stack: &StackKey) {
+        let mut entries = self.entries();
+        let target = entries.get_mut(stack).and_then(|it| it.target.as_mut());
+        if let Some(target) = target {
+            target.paused = true;
+        }
+    }
+
     /// Returns the brokers to query now: all of them, or only those that are new or have changed.
     pub fn targets(&self, all: bool) -> Vec<(StackKey, Target)> {
         let mut entries = self.entries();

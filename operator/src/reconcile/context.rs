@@ -20,7 +20,7 @@ use shortener_operator_core::{
     },
     plan::conditions::Attempts,
 };
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
     kubernetes::{entry_points::EntryPoints, hosts::Hosts, inventory::Inventory},
@@ -33,6 +33,16 @@ use crate::{
 
 /// A stack resource that may fail to parse.
 pub type GuardedStack = DeserializeGuard<ShortenerStack>;
+
+/// Time for which failures that often pass are tried again before the status calls them faults.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The failures of a stack since its last success.
+#[derive(Clone, Copy)]
+struct Failures {
+    count: u32,
+    first: Instant,
+}
 
 /// The state that all reconciles of the process share.
 pub struct Context {
@@ -57,7 +67,7 @@ pub struct Context {
     pub hosts: Hosts,
     /// Last known state of the stacks' queues, which the monitor of the brokers updates.
     pub queues: Arc<Queues>,
-    /// Known faults of the stacks' external stores.
+    /// Known faults of the stacks' stores.
     pub backends: Arc<Backends>,
     /// Connections that the stacks' NetworkPolicies forbid.
     pub sole_entry: Arc<Probes<Attempts>>,
@@ -65,7 +75,7 @@ pub struct Context {
     pub end_to_end: Arc<Probes<EndToEndTarget>>,
     /// Factory of the traces of reconciles.
     pub tracer: Tracer,
-    failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
+    failures: Mutex<HashMap<ObjectRef<GuardedStack>, Failures>>,
 }
 
 /// A scope of reconciles: one namespace, or the whole cluster.
@@ -166,14 +176,29 @@ impl Context {
         self.failures.lock().contains_key(stack)
     }
 
+    /// Returns true while the failures of a stack are so young that the next try often succeeds.
+    pub fn is_patient(&self, identity: &StackIdentity) -> bool {
+        let stack = ObjectRef::new(&identity.name).within(&identity.namespace);
+        let failures = self.failures.lock();
+        let first = failures.get(&stack).map(|failures| failures.first);
+        first.is_none_or(|first| first.elapsed() < PATIENCE)
+    }
+
     /// Counts a failure of a stack and returns the backoff: 1 s, doubled with each failure up to 5 minutes,
     /// with ±20 % jitter.
     pub fn failed(&self, stack: &ObjectRef<GuardedStack>) -> Duration {
         let mut failures = self.failures.lock();
-        let count = failures.entry(stack.clone()).or_default();
-        *count = count.saturating_add(1);
+        let failures = failures.entry(stack.clone()).or_insert_with(|| Failures {
+            count: 0,
+            first: Instant::now(),
+        });
+        failures.count = failures.count.saturating_add(1);
         let seconds = 2_f64
-            .powi(i32::try_from(*count - 1).unwrap_or(i32::MAX).min(16))
+            .powi(
+                i32::try_from(failures.count - 1)
+                    .unwrap_or(i32::MAX)
+                    .min(16),
+            )
             .min(300.0);
         Duration::from_secs_f64(seconds * rand::random_range(0.8..1.2))
     }

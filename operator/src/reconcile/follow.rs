@@ -5,22 +5,41 @@ use k8s_openapi::api::{batch::v1::CronJob, core::v1::Pod};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
-        metadata::{Component, component_name},
+        metadata::{Component, StackIdentity, component_name},
         stack::{Drain, ValidatedStack},
     },
-    plan::{conditions, has_succeeded, stores::external},
+    plan::{
+        conditions, has_succeeded,
+        stores::external::{self, Informant},
+    },
 };
 
 use super::context::Scope;
 use crate::rabbitmq::queues::Target;
 
-/// Names the broker to query about the stack's queue. Without one, no depth is exported any more.
-pub(super) fn queue(
+/// Registers the stack for all observations.
+pub(super) fn stack(
     scope: &Scope,
     stack: &ShortenerStack,
     validated: &ValidatedStack,
     drain: Drain,
 ) {
+    queue(scope, stack, validated, drain);
+    stores(scope, stack, validated);
+    probes(scope, validated);
+    purge(scope, validated);
+}
+
+/// Records the number of workers, once it is applied.
+pub(super) fn workers(scope: &Scope, validated: &ValidatedStack) {
+    let workers = validated.queue.as_ref().map(|queue| &queue.workers);
+    let count = workers.and_then(|workers| workers.count().cloned());
+    let key = validated.identity.key();
+    scope.context.queues.scaled(&key, count);
+}
+
+/// Names the broker to query about the stack's queue. Without one, no depth is exported any more.
+fn queue(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack, drain: Drain) {
     let (context, key) = (&scope.context, validated.identity.key());
     context.queues.decided(&key, drain);
     let target = Target::of(validated, stack.spec.paused);
@@ -32,12 +51,22 @@ pub(super) fn queue(
     }
 }
 
-/// Names the pod that tells the state of the external stores, if the stack has any.
-pub(super) fn stores(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack) {
+/// Stops all that changes something of a stack between its reconciles: the limits of its queue are not enforced, and no
+/// end-to-end probe makes links and jobs.
+pub(super) fn rest(scope: &Scope, identity: &StackIdentity) {
+    let (context, key) = (&scope.context, identity.key());
+    context.queues.pause(&key);
+    context.end_to_end.follow(&key, None);
+    let (namespace, name) = &key;
+    context.metrics.probes.forget_end_to_end(namespace, name);
+}
+
+/// Names the pod that tells the state of the stores.
+fn stores(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack) {
     let key = validated.identity.key();
-    let pod = external::has_external(validated).then(|| {
+    let pod = (!validated.stopped).then(|| {
         let (namespace, name) = &key;
-        external::informant(&scope.inventory.of_stack::<Pod>(namespace, name))
+        Informant::among(&scope.inventory.of_stack::<Pod>(namespace, name))
     });
     let reported = || stack.status.as_ref().map(external::reported);
     let backends = &scope.context.backends;
@@ -45,7 +74,7 @@ pub(super) fn stores(scope: &Scope, stack: &ShortenerStack, validated: &Validate
 }
 
 /// Exports if the last removal of expired data that was due has succeeded.
-pub(super) fn purge(scope: &Scope, validated: &ValidatedStack) {
+fn purge(scope: &Scope, validated: &ValidatedStack) {
     let (namespace, stack) = validated.identity.key();
     let name = component_name(&stack, Component::Purge);
     let live = scope.inventory.kept::<CronJob>(&namespace, &name);
@@ -55,7 +84,7 @@ pub(super) fn purge(scope: &Scope, validated: &ValidatedStack) {
 }
 
 /// Names what is tried with the stack: connections past its gateway, and an end-to-end probe through it.
-pub(super) fn probes(scope: &Scope, validated: &ValidatedStack) {
+fn probes(scope: &Scope, validated: &ValidatedStack) {
     let (context, key) = (&scope.context, validated.identity.key());
     let (namespace, name) = (key.0.as_str(), key.1.as_str());
     let pods = scope.inventory.of_stack::<Pod>(namespace, name);

@@ -13,10 +13,10 @@ use kube::{
         events::{Event, EventType},
     },
 };
-use serde_json::{Value, json};
+use serde_json::{Value, from_value, json};
 use shortener_operator_core::{
     api::{ShortenerStack, ShortenerStackStatus},
-    model::metadata::FIELD_MANAGER,
+    model::metadata::{FIELD_MANAGER, StackIdentity},
     plan::{
         self, Outcome,
         conditions::{
@@ -28,7 +28,7 @@ use shortener_operator_core::{
 use shortener_telemetry::trace::TraceContext;
 use tokio::time::timeout;
 
-use super::{Error, context::Scope};
+use super::{Error, apply::observe, context::Scope};
 use crate::{
     kubernetes::refusal::{self, NAMESPACE_TERMINATING},
     server::metrics::BackupMetrics,
@@ -42,7 +42,8 @@ const MAX_NOTE: usize = 1024;
 /// The end of a text that was cut.
 const CUT: &str = "…";
 
-/// Writes the status if it differs from the live one, and an Event for each condition that changed.
+/// Writes the status if it differs from the live one, and an Event for each condition that changed. Returns true while the
+/// stack progresses without a fault.
 ///
 /// # Errors
 /// Fails if the API server refuses the status or does not answer.
@@ -50,7 +51,7 @@ pub async fn report(
     scope: &Scope,
     stack: &ShortenerStack,
     outcome: Outcome<'_>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let new = plan::status(stack, outcome, &Time(jiff::Timestamp::now()));
     let (namespace, name) = (stack.namespace().unwrap_or_default(), stack.name_any());
     scope
@@ -64,8 +65,9 @@ pub async fn report(
         .workers_desired(&namespace, &name, desired);
     let backups = BackupMetrics::of(&new);
     scope.context.metrics.backups(&namespace, &name, backups);
+    let progresses = plan::is_progressing(&new);
     if stack.status.as_ref() == Some(&new) {
-        return Ok(());
+        return Ok(progresses);
     }
     let stacks: Api<ShortenerStack> = Api::namespaced(scope.context.client.clone(), &namespace);
     let patch = status_patch(stack.metadata.uid.as_deref(), &name, &new);
@@ -85,19 +87,22 @@ pub async fn report(
     if timeout(EVENTS_TIME, events).await.is_err() {
         tracing::warn!(stack = %name, %namespace, "the API server did not take the Events in time");
     }
-    Ok(())
+    Ok(progresses)
 }
 
-/// Reports a resource that does not parse in the status of that resource. One of another class is left to its operator.
+/// Reports a resource that does not parse in the status of that resource, with the state of its children. One of another
+/// class is left to its operator.
 ///
 /// # Errors
-/// Always fails for a resource of this operator: with [`Error::Unreadable`], with [`Error::Status`] if the status could
-/// not be read or written, or with [`Error::Incomplete`] if the resource has no name or namespace.
-pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action, Error> {
+/// Always fails for a resource of this operator: with [`Error::Unreadable`], or with [`Error::Status`] if the status could
+/// not be read or written.
+pub async fn unreadable(
+    scope: &Scope,
+    identity: &StackIdentity,
+    invalid: &InvalidObject,
+) -> Result<Action, Error> {
     let metadata = &invalid.metadata;
-    let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) else {
-        return Err(Error::Incomplete);
-    };
+    let (namespace, name) = (identity.namespace.as_str(), identity.name.as_str());
     let kind = ApiResource::from_gvk_with_plural(
         &GroupVersionKind::gvk(
             &ShortenerStack::group(&()),
@@ -113,10 +118,12 @@ pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action
     if class.unwrap_or_default() != scope.context.class {
         return Ok(Action::await_change());
     }
-    scope.context.metrics.stack_ready(namespace, name, false);
     let previous = readable(&live.data["status"]);
     let now = Time(jiff::Timestamp::now());
-    let new = plan::unreadable(&invalid.error, metadata.generation, &previous, &now);
+    let seen = (&previous, &observe(scope, identity));
+    let new = plan::unreadable(&invalid.error, identity, metadata.generation, seen, &now);
+    let metrics = &scope.context.metrics;
+    metrics.stack_ready(namespace, name, plan::is_ready(&new));
     if new != previous {
         let patch = status_patch(metadata.uid.as_deref(), name, &new);
         stacks
@@ -127,18 +134,19 @@ pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action
     Err(Error::Unreadable(invalid.error.clone()))
 }
 
-/// Reads as much of a status as possible, so that transition times are kept when a part of it does not parse.
+/// Reads as much of a status as possible: each field and each condition that parses.
 fn readable(status: &Value) -> ShortenerStackStatus {
-    serde_json::from_value(status.clone()).unwrap_or_else(|_| ShortenerStackStatus {
-        observed_generation: status["observedGeneration"].as_i64(),
-        conditions: status["conditions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|condition| serde_json::from_value(condition.clone()).ok())
-            .collect(),
-        ..ShortenerStackStatus::default()
-    })
+    let mut status = status.clone();
+    let parses = |condition: &Value| from_value::<Condition>(condition.clone()).is_ok();
+    if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
+        conditions.retain(parses);
+    }
+    if let Some(fields) = status.as_object_mut() {
+        fields.retain(|field, value| {
+            from_value::<ShortenerStackStatus>(json!({field: value})).is_ok()
+        });
+    }
+    from_value(status).unwrap_or_default()
 }
 
 fn status_params() -> PatchParams {
@@ -218,7 +226,10 @@ async fn publish(scope: &Scope, stack: &ShortenerStack, mut event: Event) {
 
 #[cfg(test)]
 mod tests {
+    use shortener_operator_core::model::live::Live;
+
     use super::*;
+    use crate::testing::shared::stored_stack;
 
     #[test]
     fn the_text_of_an_event_is_as_long_as_the_api_server_takes_it() {
@@ -247,11 +258,14 @@ mod tests {
             "observedGeneration": 7,
             "conditions": [condition("Ready"), {"type": 1}],
             "app": "not an object",
+            "volumes": {"database": "5Gi"},
         });
         let kept = readable(&status);
         assert_eq!(kept.observed_generation, Some(7));
         let types: Vec<_> = kept.conditions.iter().map(|kept| &kept.type_).collect();
         assert_eq!(types, ["Ready"]);
+        let volumes = kept.volumes.unwrap();
+        assert_eq!(volumes.database.as_deref(), Some("5Gi"));
         assert_eq!(readable(&Value::Null), ShortenerStackStatus::default());
     }
 
@@ -259,7 +273,14 @@ mod tests {
     fn a_status_that_cannot_be_read_is_corrected_once() {
         let broken = json!({"conditions": [condition("Ready"), condition("Degraded")], "app": 1});
         let at = |second| Time(jiff::Timestamp::from_second(second).unwrap());
-        let first = plan::unreadable("spec.x: bad", Some(1), &readable(&broken), &at(1));
+        let stack = stored_stack(json!({}));
+        let identity = StackIdentity::of(&stack).unwrap();
+        let live = Live::default();
+        let unreadable = |status: &Value, second| {
+            let seen = (&readable(status), &live);
+            plan::unreadable("spec.x: bad", &identity, Some(1), seen, &at(second))
+        };
+        let first = unreadable(&broken, 1);
         let ready = first.conditions.iter().find(|found| found.type_ == "Ready");
         assert_eq!(
             serde_json::to_value(&ready.unwrap().last_transition_time).unwrap(),
@@ -267,7 +288,7 @@ mod tests {
         );
         let mut written = serde_json::to_value(&first).unwrap();
         written["app"] = json!(1);
-        let second = plan::unreadable("spec.x: bad", Some(1), &readable(&written), &at(2));
+        let second = unreadable(&written, 2);
         assert_eq!(second, first);
     }
 }

@@ -43,6 +43,11 @@ impl FakeApp {
         self.says(json!({"database": {"up": true}, "queue": queue}));
     }
 
+    /// Says of the database that it fails in this way.
+    pub fn says_of_database(&self, fault: &str) {
+        self.says(json!({"database": {"up": false, "fault": fault}}));
+    }
+
     /// Says that both stores are up.
     pub fn says_up(&self) {
         self.says(json!({"database": {"up": true}, "queue": {"up": true}}));

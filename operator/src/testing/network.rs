@@ -9,6 +9,8 @@ use crate::probes::sole_entry::Dial;
 
 /// Port that the policies let the operator connect to.
 const ALLOWED: u16 = 9090;
+/// Port on which nothing listens.
+const UNUSED: u16 = 1;
 
 /// A network that enforces the policies, unless a test says something else; clones share the state.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +29,7 @@ impl FakeNetwork {
         Arc::new(move |address: SocketAddr| {
             let mut state = network.0.lock();
             state.dialled.push(address);
-            let succeeds = state.open || address.port() == ALLOWED;
+            let succeeds = address.port() == ALLOWED || state.open && address.port() != UNUSED;
             async move { succeeds }.boxed()
         })
     }

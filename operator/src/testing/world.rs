@@ -66,6 +66,11 @@ impl World {
     pub fn start_as(class: &str, server: FakeApiServer) -> Self {
         let mut settings = settings();
         class.clone_into(&mut settings.operator_class);
+        Self::start_set(settings, server)
+    }
+
+    /// Starts an operator with these settings.
+    pub fn start_set(settings: Settings, server: FakeApiServer) -> Self {
         Self::start_with(None, settings, server, Servers::trusting())
     }
 

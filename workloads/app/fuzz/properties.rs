@@ -10,7 +10,7 @@ use shortener_app::{
 };
 use shortener_common::{
     exposition::Format,
-    queue::job::task_of as task,
+    queue::job::Fields,
     trace::{TRACEPARENT, TraceContext},
 };
 
@@ -56,7 +56,7 @@ pub fn code(data: &[u8]) {
 
 /// Checks that exactly those bodies have a task that a worker can read, and that it is the one that the worker finds.
 pub fn task_of(data: &[u8]) {
-    let found = task(data).ok();
+    let found = Fields::read(data).ok().map(|fields| fields.task);
     let read = body::parse_object(data).ok();
     let read = read.map(|object| {
         let task = object.get("task").and_then(|task| task.as_str());

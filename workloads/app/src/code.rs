@@ -5,8 +5,8 @@ use rand::{CryptoRng, RngExt};
 /// The maximum length of a code that a client chooses.
 pub const MAX_LENGTH: usize = 64;
 
-/// First path segments that never become a code: every route, and names that are reserved for later routes. Some
-/// are not well-formed codes anyway; they are listed for completeness.
+/// First path segments that never become a code: every route, and names that are reserved for later routes, because a
+/// code is never given out again. Some are not well-formed codes anyway; they are listed for completeness.
 pub const RESERVED: &[&str] = &[
     "api",
     "health",
@@ -22,6 +22,18 @@ pub const RESERVED: &[&str] = &[
     ".well-known",
     "robots.txt",
     "favicon.ico",
+    "admin",
+    "console",
+    "ui",
+    "login",
+    "logout",
+    "auth",
+    "oauth2",
+    "static",
+    "assets",
+    "qr",
+    "v1",
+    "v2",
 ];
 
 /// A well-formed code that is not reserved. It borrows the text, so that a redirect copies nothing.
@@ -40,7 +52,7 @@ pub enum CodeError {
 }
 
 impl<'a> Code<'a> {
-    /// Validates a text. Nothing is decoded: a percent-encoded code is malformed.
+    /// Validates a text. Nothing is decoded here: [`crate::unescaped`] has done it for paths.
     ///
     /// # Errors
     /// Fails if the text is malformed or reserved.
@@ -171,6 +183,18 @@ mod tests {
             "sHoRtEn",
             "metrics",
             "gateway-health",
+            "Admin",
+            "console",
+            "UI",
+            "login",
+            "logout",
+            "auth",
+            "OAuth2",
+            "static",
+            "assets",
+            "QR",
+            "v1",
+            "V2",
         ] {
             assert_eq!(Code::parse(word), Err(CodeError::Reserved), "{word}");
         }

@@ -12,6 +12,7 @@ use http::HeaderValue;
 use shortener_common::{
     config::{DatabaseArgs, LogArgs, MemoryArgs, PurgeArgs, QueueArgs, TelemetryArgs, seconds},
     memory::{Memory, TooLow},
+    queue::public_tasks::PublicTasks,
     server::{PER_CONNECTION, most_connections},
     vector::VectorArgs,
 };
@@ -131,6 +132,10 @@ pub struct ServeArgs {
     /// The message broker.
     #[command(flatten)]
     pub queue: QueueArgs,
+    /// Tasks that can be enqueued without a key, separated by commas; `*` stands for every task except purge_expired,
+    /// reindex and wait. Empty: none.
+    #[arg(long, env, default_value = "*", value_parser = PublicTasks::parse)]
+    pub public_tasks: PublicTasks,
     /// Key that marks the identifiers of jobs, the same one in every replica. Without it, a job is unknown until a
     /// worker has received it.
     #[arg(long, env, hide_env_values = true)]
@@ -310,6 +315,16 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_list_of_public_tasks_is_a_list() {
+        let tasks = |value: &str| {
+            let args = serve(&[&format!("--public-tasks={value}")]);
+            args.unwrap().public_tasks
+        };
+        assert!(tasks("*").contains("email"));
+        assert!(!tasks("").contains("email"));
+    }
+
+    #[test]
     fn payloads_have_memory_of_their_own() {
         let vector = "--vector-url=http://vector:6334";
         let divided = |mebibytes: u64, flags: &[&str]| {
@@ -349,6 +364,7 @@ mod tests {
             ("--memory-limit-bytes", "128Mi"),
             ("--cache-ttl-seconds", "0"),
             ("--cache-mode", "Single!"),
+            ("--public-tasks", "a b"),
             ("--auth-protect", "admin"),
             ("--purge-retention-days", "3651"),
             ("--links-root-target", "/welcome"),

@@ -13,7 +13,16 @@ use url::{Host, Url};
 use crate::target::{self, OwnAddress, TargetError};
 
 /// The ends of names that are used within a host, a network or a cluster only.
-const PRIVATE_NAMES: [&str; 4] = [".localhost", ".local", ".internal", ".svc"];
+const PRIVATE_NAMES: [&str; 8] = [
+    ".localhost",
+    ".local",
+    ".internal",
+    ".home.arpa",
+    ".svc",
+    ".lan",
+    ".corp",
+    ".intranet",
+];
 
 /// The reason why a text is not a destination here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,8 +131,9 @@ impl Destinations {
 
 fn is_private(host: &Host<String>) -> bool {
     match host {
+        // A name without a dot is completed by the resolver of a network, or names a host of it.
         Host::Domain(name) => {
-            name == "localhost" || PRIVATE_NAMES.iter().any(|end| name.ends_with(end))
+            !name.contains('.') || PRIVATE_NAMES.iter().any(|end| name.ends_with(end))
         }
         Host::Ipv4(address) => is_private_v4(*address),
         Host::Ipv6(address) => is_private_v6(*address),
@@ -131,35 +141,49 @@ fn is_private(host: &Host<String>) -> bool {
 }
 
 fn is_private_v4(address: Ipv4Addr) -> bool {
-    let [first, second, ..] = address.octets();
+    let [first, second, third, _] = address.octets();
     // "This network" (RFC 1122), and addresses that providers share among customers (RFC 6598).
     let is_this_network = first == 0;
     let is_shared = first == 100 && second & 0xc0 == 64;
+    // Protocol assignments (RFC 6890), benchmarks (RFC 2544), and reserved addresses (RFC 1112).
+    let is_assignment = [first, second, third] == [192, 0, 0];
+    let is_benchmark = first == 198 && second & 0xfe == 18;
+    let is_reserved = first >= 240;
     address.is_loopback()
         || address.is_private()
         || address.is_link_local()
         || address.is_multicast()
-        || address.is_broadcast()
         || is_this_network
         || is_shared
+        || is_assignment
+        || is_benchmark
+        || is_reserved
 }
 
 fn is_private_v6(address: Ipv6Addr) -> bool {
     let within = match address.segments() {
         // Mapped and compatible addresses (RFC 4291), and those of a translator (RFC 6052).
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        // 6to4 (RFC 3056).
+        | [0x2002, high, low, ..] => {
             Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)))
         }
         _ => None,
     };
-    // A translator within a network (RFC 8215).
+    // A translator within a network (RFC 8215), Teredo (RFC 4380), which contains two IPv4 addresses, and site-local
+    // addresses (RFC 3879).
     let is_local_translator = address.segments()[..3] == [0x64, 0xff9b, 1];
+    let is_teredo = address.segments()[..2] == [0x2001, 0];
+    let is_site_local = address.segments()[0] & 0xffc0 == 0xfec0;
     address.is_loopback()
         || address.is_unspecified()
         || address.is_multicast()
         || address.is_unique_local()
         || address.is_unicast_link_local()
         || is_local_translator
+        || is_teredo
+        || is_site_local
         || within.is_some_and(is_private_v4)
 }
 
@@ -233,10 +257,19 @@ mod tests {
         assert_eq!(rules.check("javascript:alert(1)"), refused);
     }
 
-    #[test]
-    fn private_addresses_are_refused_in_every_form() {
+    /// Checks that these are refused as private, and only where the rules say so.
+    fn assert_private(urls: &[&str]) {
         let (open, closed) = (rules(&[], &[], false), rules(&[], &[], true));
-        for private in [
+        for url in urls {
+            assert_eq!(open.check(url), Ok(()), "{url}");
+            let refused = Err(DestinationError::Private);
+            assert_eq!(closed.check(url), refused, "{url}");
+        }
+    }
+
+    #[test]
+    fn private_names_are_refused() {
+        assert_private(&[
             "http://localhost/",
             "http://LOCALHOST./",
             "http://a.localhost/",
@@ -244,6 +277,18 @@ mod tests {
             "http://metadata.google.internal/",
             "http://demo-app.links.svc/",
             "http://demo-app.links.svc.cluster.local:3000/",
+            "http://mylocal/",
+            "http://wiki./",
+            "http://nas.lan/",
+            "http://router.home.arpa/",
+            "http://wiki.corp/",
+            "http://wiki.intranet/",
+        ]);
+    }
+
+    #[test]
+    fn private_addresses_are_refused_in_every_form() {
+        assert_private(&[
             "http://127.0.0.1/",
             "http://2130706433/",
             "http://0x7f.1/",
@@ -255,6 +300,14 @@ mod tests {
             "http://0.0.0.0/",
             "http://224.0.0.1/",
             "http://255.255.255.255/",
+            "http://240.0.0.1/",
+            "http://192.0.0.8/",
+            "http://198.18.0.1/",
+            "http://198.19.255.255/",
+            "http://[2002:a00:1::1]/",
+            "http://[2001::1]/",
+            "http://[fec0::1]/",
+            "http://[feff::1]/",
             "http://[::]/",
             "http://[::1]/",
             "http://[::127.0.0.1]/",
@@ -264,15 +317,21 @@ mod tests {
             "http://[fd00::1]/",
             "http://[fe80::1]/",
             "http://[ff02::1]/",
-        ] {
-            assert_eq!(open.check(private), Ok(()), "{private}");
-            let refused = Err(DestinationError::Private);
-            assert_eq!(closed.check(private), refused, "{private}");
-        }
+        ]);
+    }
+
+    #[test]
+    fn public_names_and_addresses_are_not_private() {
+        let closed = rules(&[], &[], true);
         for public in [
             "https://example.com/",
             "https://localhost.example.com/",
-            "https://mylocal/",
+            "https://mylocal.example/",
+            "http://192.0.1.1/",
+            "http://198.20.0.1/",
+            "http://198.17.0.1/",
+            "http://[2002:808:808::1]/",
+            "http://[2001:4860::1]/",
             "http://8.8.8.8/",
             "http://172.32.0.1/",
             "http://100.128.0.1/",

@@ -156,7 +156,9 @@ pub enum Error {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(reason) => Self::DatabaseUnavailable(reason),
+            StoreError::Unavailable(reason) | StoreError::TimedOut(reason) => {
+                Self::DatabaseUnavailable(reason)
+            }
             StoreError::Busy => Self::DatabaseBusy,
             StoreError::Internal(error) => Self::Internal(error.to_string()),
         }

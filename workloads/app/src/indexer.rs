@@ -134,10 +134,11 @@ impl Indexer {
             let due = self.vector.documents.claim(BATCH as i64).await?;
             let ids = due.iter().map(|version| version.id);
             let report = self.vector.documents.index(ids, &self.vector.store).await?;
-            for id in report.unfit {
+            for (id, unfit) in report.unfit {
                 tracing::warn!(
                     event = "document_unfit",
                     document.id = id.get(),
+                    error.message = %unfit,
                     "document_unfit"
                 );
             }

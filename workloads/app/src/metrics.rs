@@ -89,12 +89,12 @@ impl HttpMetrics {
         }
         registry.register(
             "http_requests",
-            "Answered requests",
+            "Requests, answered or given up because the client left (499)",
             metrics.requests.clone(),
         );
         registry.register_with_unit(
             "http_server_request_duration",
-            "Time from the end of a request's header to its response",
+            "Time from the end of a request's header to its response, or until its client left",
             Unit::Seconds,
             metrics.durations.clone(),
         );
@@ -146,8 +146,8 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts a request that was answered with this status after this time. Its trace becomes the exemplar of its bucket.
-    pub fn answered(
+    /// Counts a request that ended with this status after this time. Its trace becomes the exemplar of its bucket.
+    pub fn ended(
         &self,
         (method, route, status): (&Method, Route, StatusCode),
         duration: Duration,
@@ -214,7 +214,7 @@ mod tests {
     /// Counts a redirect that took 2 ms.
     fn redirect(metrics: &Metrics, method: &Method, trace: TraceContext) {
         let what = (method, Route::REDIRECT, StatusCode::FOUND);
-        metrics.answered(what, Duration::from_millis(2), trace);
+        metrics.ended(what, Duration::from_millis(2), trace);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The parts that all requests of the public port have in common, around their handlers: limits before a request, and
-//! problem body or page, metrics, log line and span after it.
+//! problem body or page, metrics, log line and span after it. A request whose client left has the last three as well.
 //!
 //! [`public`] does it for the routes of the router, and [`crate::shortcut`] for what passes it by.
 

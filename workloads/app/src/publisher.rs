@@ -16,6 +16,7 @@ use shortener_common::{
     backends::Health,
     budget::{Budget, Share},
     queue::{Broker, origin::Origin},
+    supervised::supervised,
     telemetry::{messaging, span::Tracer},
     trace::TraceContext,
 };
@@ -140,7 +141,7 @@ impl Publisher {
             metrics: metrics.clone(),
             health: health.clone(),
         };
-        tokio::spawn(task.run());
+        tokio::spawn(supervised("publisher", task.run()));
         Self {
             ids,
             waiting,

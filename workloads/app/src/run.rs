@@ -7,6 +7,7 @@ use shortener_common::{
     documents::Documents,
     memory::Memory,
     server::{self, ServerSettings, listen},
+    supervised::supervised,
     telemetry::span::Tracer,
     vector::VectorStore,
 };
@@ -36,6 +37,7 @@ use crate::{
         postgres::Links,
         purge_sweeper::PurgeSweeper,
     },
+    unescaped::Unescaped,
 };
 
 /// The time to wait for the database before serving without it.
@@ -91,12 +93,14 @@ impl Server {
         if let Some(vector) = vector.clone() {
             let store = Arc::clone(&vector.store);
             let publisher = queue.as_ref().map(|queue| queue.publisher.clone());
-            background.spawn(Indexer::new(vector, publisher).run());
+            let indexer = Indexer::new(vector, publisher);
+            background.spawn(supervised("indexer", indexer.run()));
             let _ = timeout(VECTOR_GRACE, store.up()).await;
         }
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
         if let Some(cache) = cache.clone() {
-            background.spawn(PurgeSweeper::new(links.management().clone(), cache).run());
+            let sweeper = PurgeSweeper::new(links.management().clone(), cache);
+            background.spawn(supervised("purge-sweeper", sweeper.run()));
         }
         let profiles = Profiles {
             guard: guard(&config, &mut metrics, &mut background),
@@ -161,6 +165,7 @@ impl Server {
         ));
         let leave = leave_rotation(&state, stop);
         let handler = Shortcut::new(state.clone(), router::public(state.clone()));
+        let handler = Unescaped(handler);
         let complete = server::serve(public, handler, settings, leave).await;
         let _ = finished.send(true);
         let _ = internal.await;
@@ -207,7 +212,7 @@ fn guard(config: &ServeArgs, metrics: &mut Metrics, background: &mut JoinSet<()>
         folders,
         metrics.with_auth(),
     );
-    background.spawn(watcher.run());
+    background.spawn(supervised("keys", watcher.run()));
     guard
 }
 

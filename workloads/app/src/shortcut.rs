@@ -4,6 +4,8 @@
 //!  connection (common/src/server.rs)
 //!      |  a request: head and body
 //!      v
+//!  Unescaped::answer            (unescaped.rs)  the path without escapes of unreserved characters
+//!      v
 //!  Shortcut::answer --- neither GET or HEAD of a plausible code, ---> router: routes, extensions, boxes
 //!      |                nor POST /jobs                                   |
 //!      |  code, query, memory of the header fields; or a job             |

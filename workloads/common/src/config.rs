@@ -278,19 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_of_public_tasks_is_a_list_and_a_malformed_one_is_refused() {
-        let tasks = |value: &str| {
-            let list = format!("--public-tasks={value}");
-            let url = ["program", "--database-url", "postgres://db/x", &list];
-            FileSettings::try_parse_from(url).map(|settings| settings.queue.public_tasks)
-        };
-        assert!(tasks("*").unwrap().contains("email"));
-        assert!(!tasks("").unwrap().contains("email"));
-        let refusal = tasks("a b").unwrap_err().to_string();
-        assert!(refusal.contains("--public-tasks"), "{refusal}");
-    }
-
-    #[test]
     fn without_a_url_there_is_no_queue() {
         assert_eq!(queue(&[]).unwrap(), None);
         assert_eq!(queue(&["--queue-url", ""]).unwrap(), None);

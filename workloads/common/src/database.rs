@@ -23,21 +23,25 @@ use std::{
 use prometheus_client::metrics::gauge::Gauge;
 use sqlx::{ConnectOptions, PgPool, postgres::PgConnectOptions};
 use tokio::{
-    sync::{Notify, watch},
+    sync::{Notify, SemaphorePermit, watch},
     time::timeout,
 };
 
 pub use admission::AdmissionMetrics;
 use admission::{Admission, PoolAdmission};
-use error::is_connection_error;
 pub use error::{StoreError, is_refused_by_pooler, no_answer, unusable};
+use error::{is_connection_error, is_lost};
 use watcher::Watcher;
 
 use crate::{
     backends::Health,
+    supervised::supervised,
     telemetry::call::Server,
     time_limits::{DATABASE_OPERATION, DATABASE_SUSPICIOUS},
 };
+
+/// The state (SQLSTATE) of a statement that the server cut short. It answers, so it is no outage.
+const STATEMENT_TIMEOUT: &str = "57014";
 
 /// Connection pools that are valid for one uninterrupted period in which the database is up.
 #[derive(Clone, Debug)]
@@ -96,7 +100,7 @@ impl Database {
             health: health.clone(),
             opened: 0,
         };
-        tokio::spawn(watcher.run());
+        tokio::spawn(supervised("database", watcher.run()));
         Self {
             state,
             probes,
@@ -122,7 +126,8 @@ impl Database {
     ///
     /// # Errors
     /// Returns [`StoreError::Unavailable`] if the database is down, [`StoreError::Busy`] if every connection is used
-    /// for too long, and [`StoreError::Internal`] if the database rejects the operation.
+    /// for too long, [`StoreError::TimedOut`] if the operation takes too long, and [`StoreError::Internal`] if the
+    /// database rejects it.
     pub async fn run<T, F>(
         &self,
         summary: &'static str,
@@ -137,25 +142,23 @@ impl Database {
     }
 
     /// Runs one look-up of a name that a client may have guessed, like [`run`](Self::run). Look-ups have connections of
-    /// their own.
+    /// their own. They run again if their connection turns out to be lost, because they change nothing.
     ///
     /// # Errors
     /// Returns the errors of [`run`](Self::run).
     pub async fn look_up<T, F>(
         &self,
         summary: &'static str,
-        operation: impl FnOnce(PgPool) -> F,
+        operation: impl Fn(PgPool) -> F,
     ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
-        let pool = |pools: Pools| operation(pools.look_ups);
-        let work = self.try_run(&self.admission.look_ups, pool);
+        let work = self.look_up_for_several(operation);
         self.server.call(summary, work).await
     }
 
-    /// Runs one look-up without a span, for several requests that have spans of their own. If its connection goes away
-    /// because the watcher looked for the primary, it runs again: it changes nothing.
+    /// Runs one look-up without a span, for several requests that have spans of their own.
     ///
     /// # Errors
     /// Returns the errors of [`run`](Self::run).
@@ -167,12 +170,11 @@ impl Database {
         F: Future<Output = Result<T, sqlx::Error>>,
     {
         let number = self.pool_number();
-        let run = || {
-            let pool = |pools: Pools| operation(pools.look_ups);
-            self.try_run(&self.admission.look_ups, pool)
-        };
-        match run().await {
-            Err(StoreError::Unavailable(_)) if self.has_replaced(number) => run().await,
+        match self.try_look_up(&operation).await {
+            // The watcher has looked for the primary meanwhile.
+            Err(StoreError::Unavailable(_)) if self.has_replaced(number) => {
+                self.try_look_up(&operation).await
+            }
             result => result,
         }
     }
@@ -209,14 +211,40 @@ impl Database {
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
+        let _turn = self.turn(admission).await?;
+        let result = self.operate(operation).await?;
+        result.map_err(|error| self.classify_error(error))
+    }
+
+    async fn try_look_up<T, F>(&self, operation: &impl Fn(PgPool) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, sqlx::Error>>,
+    {
+        let admission = &self.admission.look_ups;
+        let _turn = self.turn(admission).await?;
+        // Each time takes one connection out of the pool, so the last time opens another.
+        for _ in 0..admission.connections {
+            match self.operate(|pools| operation(pools.look_ups)).await? {
+                Err(error) if is_lost(&error) => self.probes.now.notify_one(),
+                result => return result.map_err(|error| self.classify_error(error)),
+            }
+        }
+        let result = self.operate(|pools| operation(pools.look_ups)).await?;
+        result.map_err(|error| self.classify_error(error))
+    }
+
+    /// Waits for the right to use a connection, while the same pools are open.
+    async fn turn<'a>(
+        &self,
+        admission: &'a PoolAdmission,
+    ) -> Result<SemaphorePermit<'a>, StoreError> {
         let number = self.pool_number().ok_or_else(away)?;
         let mut state = self.state.clone();
-        let _turn = tokio::select! {
+        tokio::select! {
             biased;
-            turn = admission.turn() => turn?,
-            _ = state.wait_for(|now| !is_pool(now, number)) => return Err(away()),
-        };
-        self.operate(operation).await
+            turn = admission.turn() => turn,
+            _ = state.wait_for(|now| !is_pool(now, number)) => Err(away()),
+        }
     }
 
     /// Returns the number of the pools, if there are any.
@@ -229,8 +257,11 @@ impl Database {
         self.pool_number().is_some_and(|now| Some(now) != number)
     }
 
-    /// Runs an operation that has its turn.
-    async fn operate<T, F>(&self, operation: impl FnOnce(Pools) -> F) -> Result<T, StoreError>
+    /// Runs an operation that has its turn, and returns its result if it has one in time.
+    async fn operate<T, F>(
+        &self,
+        operation: impl FnOnce(Pools) -> F,
+    ) -> Result<Result<T, sqlx::Error>, StoreError>
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
@@ -239,34 +270,33 @@ impl Database {
         // In a box, so that what waits for it does not contain it once more at each level.
         let mut work = Box::pin(operation(pools));
         if let Ok(result) = timeout(DATABASE_SUSPICIOUS, &mut work).await {
-            return result.map_err(|error| self.classify_error(error));
+            return Ok(result);
         }
         self.probes.now.notify_one();
         let mut state = self.state.clone();
         tokio::select! {
             biased;
-            result = timeout(DATABASE_OPERATION, work) => match result {
-                Ok(result) => result.map_err(|error| self.classify_error(error)),
-                Err(_) => {
-                    let limit = DATABASE_OPERATION.as_secs();
-                    let reason = format!("the operation took longer than {limit} s");
-                    Err(StoreError::Unavailable(reason))
-                }
-            },
+            result = timeout(DATABASE_OPERATION, work) => result.map_err(|_| {
+                let limit = DATABASE_OPERATION.as_secs();
+                let reason = format!("the operation took longer than {limit} s");
+                StoreError::TimedOut(reason)
+            }),
             _ = state.wait_for(|now| !is_pool(now, number)) => Err(away()),
         }
     }
 
-    /// Separates an unavailable database from an invalid query, and notifies the watcher of the former.
+    /// Separates an unavailable database from a slow statement and from an invalid one, and notifies the watcher of the
+    /// first.
     fn classify_error(&self, error: sqlx::Error) -> StoreError {
         if let sqlx::Error::Database(refusal) = &error {
             let code = refusal.code().unwrap_or_default();
             let passing = match &*code {
+                STATEMENT_TIMEOUT => return StoreError::TimedOut(error.to_string()),
                 "25006" => {
                     self.probes.reconnect.store(true, Ordering::Relaxed);
                     true
                 }
-                // Statement and lock timeouts, shutdown, lack of resources, lost connections, authentication.
+                // Shutdown, lock timeouts, lack of resources, lost connections, authentication.
                 code => ["57", "55P03", "53", "08", "28"]
                     .iter()
                     .any(|class| code.starts_with(class)),

@@ -21,6 +21,7 @@ pub mod purge;
 pub mod queue;
 pub mod server;
 pub mod signal;
+pub mod supervised;
 pub mod telemetry;
 pub mod time_limits;
 pub mod tls;

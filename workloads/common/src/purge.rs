@@ -2,87 +2,183 @@
 //!
 //! An expired link becomes a tombstone: its destination is removed, and its code is never assigned again.
 
+use jiff_sqlx::Timestamp as Time;
+use sqlx::PgPool;
+
 use crate::database::{Database, StoreError};
+
+/// The number of rows in a batch.
+const BATCH: i64 = 1000;
+/// The number of rows in a batch after one that took too long.
+const SMALL_BATCH: i64 = 100;
 
 /// A kind of data that expires.
 struct Removal {
     /// The query summary.
     summary: &'static str,
-    /// Removes a batch of at most 1,000 rows, and skips rows that another process is removing.
+    /// Removes the oldest rows from the time `$1` on that are older than `$2` days, at most `$3` of them. Returns their
+    /// times, and skips rows that another process is removing.
     statement: &'static str,
-    /// True if `$1` in the statement is the number of days for which finished jobs stay.
-    takes_days: bool,
+    /// The number of days for which rows stay; `None` for those of finished jobs.
+    days: Option<u32>,
 }
 
-const REMOVALS: [Removal; 5] = [
+/// Returns the statement that does `$change` to the rows of `$table` that match `$condition`, in order of `$time`. An
+/// index serves each: a batch begins where the one before ended, behind the entries of what is removed.
+macro_rules! statement {
+    ($change:literal, $table:literal, $key:literal, $time:literal, $condition:literal) => {
+        concat!(
+            $change,
+            " WHERE ",
+            $key,
+            " IN (SELECT ",
+            $key,
+            " FROM ",
+            $table,
+            " WHERE ",
+            $time,
+            " >= coalesce($1, '-infinity') AND ",
+            $time,
+            " <= now() - $2 * interval '1 day' AND ",
+            $condition,
+            " ORDER BY ",
+            $time,
+            " LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING ",
+            $time
+        )
+    };
+}
+
+const REMOVALS: [Removal; 6] = [
     Removal {
         summary: "UPDATE links",
-        statement: "UPDATE links SET url = NULL WHERE code IN (SELECT code FROM links \
-            WHERE expires_at <= now() AND url IS NOT NULL ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED)",
-        takes_days: false,
+        statement: statement!(
+            "UPDATE links SET url = NULL",
+            "links",
+            "code",
+            "expires_at",
+            "url IS NOT NULL"
+        ),
+        days: Some(0),
     },
     // A disabled link keeps its destination in another column.
     Removal {
         summary: "UPDATE links",
-        statement: "UPDATE links SET disabled_url = NULL WHERE code IN (SELECT code FROM links \
-            WHERE disabled_at IS NOT NULL AND disabled_url IS NOT NULL AND expires_at <= now() \
-            ORDER BY disabled_at LIMIT 1000 FOR UPDATE SKIP LOCKED)",
-        takes_days: false,
+        statement: statement!(
+            "UPDATE links SET disabled_url = NULL",
+            "links",
+            "code",
+            "expires_at",
+            "disabled_url IS NOT NULL"
+        ),
+        days: Some(0),
     },
     // Longer than the validity of a key, so that no key is removed during a request that has just found it.
     Removal {
         summary: "DELETE link_keys",
-        statement: "DELETE FROM link_keys WHERE key IN (SELECT key FROM link_keys \
-            WHERE created_at < now() - interval '2 days' LIMIT 1000 FOR UPDATE SKIP LOCKED)",
-        takes_days: false,
+        statement: statement!(
+            "DELETE FROM link_keys",
+            "link_keys",
+            "key",
+            "created_at",
+            "true"
+        ),
+        days: Some(2),
     },
     Removal {
         summary: "DELETE job_keys",
-        statement: "DELETE FROM job_keys WHERE key IN (SELECT key FROM job_keys \
-            WHERE created_at < now() - interval '2 days' ORDER BY created_at LIMIT 1000 FOR UPDATE SKIP LOCKED)",
-        takes_days: false,
+        statement: statement!(
+            "DELETE FROM job_keys",
+            "job_keys",
+            "key",
+            "created_at",
+            "true"
+        ),
+        days: Some(2),
     },
     Removal {
         summary: "DELETE jobs",
-        statement: "DELETE FROM jobs WHERE message_id IN (SELECT message_id FROM jobs \
-            WHERE finished_at < now() - $1 * interval '1 day' ORDER BY finished_at LIMIT 1000 FOR UPDATE SKIP LOCKED)",
-        takes_days: true,
+        statement: statement!(
+            "DELETE FROM jobs",
+            "jobs",
+            "message_id",
+            "finished_at",
+            "true"
+        ),
+        days: None,
+    },
+    // Jobs whose worker died at their last delivery.
+    Removal {
+        summary: "DELETE jobs",
+        statement: statement!(
+            "DELETE FROM jobs",
+            "jobs",
+            "message_id",
+            "started_at",
+            "finished_at IS NULL"
+        ),
+        days: None,
     },
 ];
 
-/// Removes all data that has expired, over one connection at a time. Finished jobs stay for `retention_days`.
+/// Removes all data that has expired, over one connection at a time. Finished jobs stay for `retention_days`. A kind
+/// of data that cannot be removed does not keep the others.
 ///
 /// # Errors
-/// Fails if the database is down. What was removed until then stays removed.
+/// Returns the first error. What was removed stays removed.
 pub async fn remove_expired(database: &Database, retention_days: u32) -> Result<(), StoreError> {
+    let mut result = Ok(());
     for removal in REMOVALS {
         let mut rows = 0;
-        loop {
-            match remove(&removal, database, retention_days).await? {
-                0 => break,
-                removed => rows += removed,
-            }
-        }
+        let removed = remove_all(&removal, database, retention_days, &mut rows).await;
         let summary = removal.summary;
         tracing::info!(event = "purged", db.query.summary = summary, rows, "purged");
+        if let Err(error) = removed {
+            tracing::warn!(
+                event = "removal_failed",
+                db.query.summary = summary,
+                error.message = %error,
+                "removal_failed"
+            );
+            result = result.and(Err(error));
+        }
     }
-    Ok(())
+    result
 }
 
-/// Removes one batch. Returns the number of its rows.
-async fn remove(
+/// Removes one kind of data, and adds the number of its rows.
+async fn remove_all(
     removal: &Removal,
     database: &Database,
     retention_days: u32,
-) -> Result<u64, StoreError> {
-    let days = removal.takes_days.then(|| i64::from(retention_days));
-    let statement = removal.statement;
-    let removed = database.run(removal.summary, |pool| async move {
-        let remove = sqlx::query(statement);
-        match days {
-            Some(days) => remove.bind(days).execute(&pool).await,
-            None => remove.execute(&pool).await,
+    rows: &mut usize,
+) -> Result<(), StoreError> {
+    let days = removal.days.unwrap_or(retention_days);
+    let (mut from, mut batch) = (None, BATCH);
+    loop {
+        match remove(removal, database, (from, days, batch)).await {
+            Ok(times) if times.is_empty() => return Ok(()),
+            Ok(times) => {
+                *rows += times.len();
+                from = times.into_iter().max();
+            }
+            Err(StoreError::TimedOut(_)) if batch > SMALL_BATCH => batch = SMALL_BATCH,
+            Err(error) => return Err(error),
         }
-    });
-    Ok(removed.await?.rows_affected())
+    }
+}
+
+/// Removes at most `batch` rows from a time on that are older than these days. Returns their times.
+async fn remove(
+    removal: &Removal,
+    database: &Database,
+    (from, days, batch): (Option<Time>, u32, i64),
+) -> Result<Vec<Time>, StoreError> {
+    let statement = removal.statement;
+    let remove = |pool: PgPool| async move {
+        let remove = sqlx::query_scalar(statement).bind(from);
+        let remove = remove.bind(i64::from(days)).bind(batch);
+        remove.fetch_all(&pool).await
+    };
+    database.run(removal.summary, remove).await
 }

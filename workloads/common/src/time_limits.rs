@@ -6,6 +6,12 @@ use std::time::Duration;
 pub const DATABASE_SUSPICIOUS: Duration = Duration::from_millis(100);
 /// The timeout of a check of a database that accepts no connections.
 pub const DATABASE_CHECK: Duration = Duration::from_secs(1);
+/// The timeout of a check of a database that accepts connections. Silence alone does not prove an outage: on an
+/// overloaded node a server may need more than a second for an answer, and treating a live database as down fails every
+/// request. Only the first requests of a frozen database wait this long.
+pub const DATABASE_FROZEN: Duration = Duration::from_secs(3);
+/// The timeout of a login to a database that accepts connections. A login costs a server far more than a check.
+pub const DATABASE_LOGIN: Duration = Duration::from_secs(5);
 /// The further time for the answer to a check, because this process may have paused.
 pub const DATABASE_CHECK_GRACE: Duration = Duration::from_millis(100);
 /// The longest wait of an operation for a connection to the database. One that began later would be work for an answer
@@ -34,6 +40,9 @@ const _: () = {
     // A request that meets a silent database has its error within 1.5 s.
     let noticed = DATABASE_CHECK.saturating_add(DATABASE_CHECK_GRACE);
     assert!(DATABASE_SUSPICIOUS.saturating_add(noticed).as_millis() < 1500);
+    // A server that answers checks is found again, and no login outlasts the requests that wait for it.
+    assert!(DATABASE_LOGIN.as_secs() >= DATABASE_FROZEN.as_secs());
+    assert!(DATABASE_LOGIN.as_secs() <= DATABASE_OPERATION.as_secs());
     // A request that the database answers at all has the answer in time, and one in flight when the app stops, too.
     assert!(DATABASE_LONGEST.as_secs() <= REQUEST && REQUEST < DRAIN);
     // A slow reader may deny a link some time after it was created: the link is written again after that entry is gone.

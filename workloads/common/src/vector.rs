@@ -9,6 +9,7 @@ mod error;
 mod metrics;
 mod points;
 mod settings;
+mod shape;
 
 use std::time::{Duration, Instant};
 
@@ -20,12 +21,13 @@ use qdrant_client::qdrant::{
 use tokio::{sync::watch, time::timeout};
 use tonic::{Response, Status};
 
-use self::{collection::Shape, connection::Transport};
+use self::connection::Transport;
 pub use self::{
     error::VectorError,
     metrics::VectorMetrics,
     points::{Hit, Query},
     settings::VectorArgs,
+    shape::{Shape, Unfit},
 };
 use crate::{
     backends::{Fault, StoreState},
@@ -84,10 +86,10 @@ impl VectorStore {
         }))
     }
 
-    /// Returns the number of dimensions of a vector.
+    /// Returns the shape of the collection.
     #[must_use]
-    pub fn size(&self) -> usize {
-        self.shape.size as usize
+    pub fn shape(&self) -> Shape {
+        self.shape
     }
 
     /// Returns the name of the collection.
@@ -267,7 +269,7 @@ mod tests {
         let store = store(&["--vector-url", "https://store:6334"])
             .unwrap()
             .unwrap();
-        assert_eq!((store.size(), store.collection.as_str()), (4, "docs"));
+        assert_eq!((store.shape.size, store.collection.as_str()), (4, "docs"));
         assert!(store.ready().is_err(), "the collection was not checked yet");
         assert_eq!(store.store_state(), StoreState::Unknown);
     }

@@ -25,6 +25,7 @@ use shortener_common::{
     backends::Health,
     queue::{
         Broker, OPERATION_TIMEOUT, ReconnectBackoff, connect, fault, lost,
+        origin::Origin,
         topology::{self, JOBS},
         with_timeout,
     },
@@ -212,7 +213,13 @@ impl Subscription {
         shutdown: &mut Shutdown,
     ) -> lapin::Result<Option<SessionEnd>> {
         match outcome {
-            JobOutcome::Done | JobOutcome::Duplicate => {
+            // Anyone could otherwise fill the queue of dead letters, which then drops those of clients.
+            JobOutcome::Rejected {
+                sender: Origin::Anonymous,
+                ..
+            }
+            | JobOutcome::Done
+            | JobOutcome::Duplicate => {
                 with_timeout(OPERATION_TIMEOUT, delivery.ack(BasicAckOptions::default())).await?;
             }
             JobOutcome::Failed { pause, .. } => {
@@ -225,7 +232,7 @@ impl Subscription {
                 let requeue = BasicRejectOptions { requeue: true };
                 with_timeout(OPERATION_TIMEOUT, delivery.reject(requeue)).await?;
             }
-            JobOutcome::Rejected(_) | JobOutcome::Invalid(_) => {
+            JobOutcome::Rejected { .. } | JobOutcome::Invalid(_) => {
                 let for_good = BasicRejectOptions { requeue: false };
                 with_timeout(OPERATION_TIMEOUT, delivery.reject(for_good)).await?;
             }

@@ -44,8 +44,8 @@ impl Ledger {
         let begun = self.0.run("INSERT jobs", |pool| async move {
             sqlx::query(BEGIN)
                 .bind(job.id)
-                .bind(&job.task)
-                .bind(&job.client_id)
+                .bind(&job.fields.task)
+                .bind(&job.fields.client_id)
                 .execute(&pool)
                 .await
         });

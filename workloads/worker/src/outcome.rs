@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use shortener_common::queue::origin::Origin;
+
 /// The result of processing a delivery, for the log, the span, the metrics and the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobOutcome {
@@ -11,8 +13,8 @@ pub enum JobOutcome {
     Duplicate,
     /// The attempt failed. The message returns to the queue after the pause, if the delivery limit allows it.
     Failed { reason: String, pause: Duration },
-    /// The job can never succeed. It becomes a dead letter.
-    Rejected(String),
+    /// The job can never succeed. It becomes a dead letter, unless anyone could have sent it.
+    Rejected { reason: String, sender: Origin },
     /// The message is not a job. It becomes a dead letter.
     Invalid(String),
     /// A backend that the job needs is down. The job returns to the queue, as if it had not been delivered.
@@ -38,7 +40,7 @@ impl JobOutcome {
             Self::Done => done,
             Self::Duplicate => duplicate,
             Self::Failed { .. } => failed,
-            Self::Rejected(_) => rejected,
+            Self::Rejected { .. } => rejected,
             Self::Invalid(_) => invalid,
             Self::GivenBack => given_back,
         }
@@ -49,7 +51,7 @@ impl JobOutcome {
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Done | Self::Duplicate => None,
-            Self::Failed { reason, .. } | Self::Rejected(reason) | Self::Invalid(reason) => {
+            Self::Failed { reason, .. } | Self::Rejected { reason, .. } | Self::Invalid(reason) => {
                 Some(reason)
             }
             Self::GivenBack => Some("a backend that the job needs is down"),

@@ -13,11 +13,7 @@ use lapin::BasicProperties;
 use shortener_common::{
     backoff::Backoff,
     database::{Database, StoreError},
-    queue::{
-        job::{self, Job},
-        origin::Origin,
-        public_tasks::PublicTasks,
-    },
+    queue::job::{self, Job},
     telemetry::{
         messaging,
         span::{Tracer, in_span},
@@ -42,16 +38,11 @@ const HOLD: Backoff = Backoff {
 /// for more than 30 minutes, which would count as a delivery; the last attempt may take its time, too.
 const HOLD_AT_MOST: Duration = Duration::from_secs(20 * 60);
 
-/// The reason for rejecting a job that came without a key.
-const NEEDS_KEY: &str = "the task needs a key, and the job came without one";
-
 pub struct Processor {
     /// The job records.
     pub ledger: Ledger,
     /// The tasks by name.
     pub registry: Registry,
-    /// The tasks that need no key.
-    pub public_tasks: PublicTasks,
     /// The backends for tasks.
     pub context: Context,
     pub metrics: Arc<Metrics>,
@@ -76,7 +67,6 @@ impl Processor {
         Self {
             ledger: Ledger::new(database.clone()),
             registry,
-            public_tasks: PublicTasks::default(),
             context: Context {
                 database,
                 vector: None,
@@ -108,6 +98,9 @@ impl Processor {
         let mut span = messaging::process(&self.tracer, trace, id, bytes);
         let outcome = match parsed {
             Ok(job) => {
+                if job::id_of(properties).is_none() {
+                    report::log_unnamed(&job);
+                }
                 report::log_start(&job);
                 let outcome = in_span(&span, self.hold(&job, shutdown)).await;
                 self.metrics.holding.set(0);
@@ -166,11 +159,13 @@ impl Processor {
             Ok(outcome) => return Ok(outcome),
             Err(StoreError::Unavailable(reason)) => return Err(reason),
             Err(busy @ StoreError::Busy) => return Err(busy.to_string()),
-            // A query that the database rejects is a fault of the task or of the job.
+            // A query that the database rejects or cuts short is a fault of the task or of the job.
             Err(StoreError::Internal(error)) => error.to_string(),
+            Err(StoreError::TimedOut(reason)) => reason,
         };
         match self.ledger.fail(job.id, &internal_error(job)).await {
-            Err(StoreError::Unavailable(reason)) => Err(reason),
+            // If the ledger is too slow as well, the cause is not the job.
+            Err(StoreError::Unavailable(reason) | StoreError::TimedOut(reason)) => Err(reason),
             Err(busy @ StoreError::Busy) => Err(busy.to_string()),
             Ok(()) | Err(StoreError::Internal(_)) => Ok(self.failed(job, reason)),
         }
@@ -192,11 +187,11 @@ impl Processor {
             }
             Outcome::Reject(reason) => {
                 self.ledger.fail(job.id, &reason).await?;
-                JobOutcome::Rejected(reason)
+                rejected(job, reason)
             }
             Outcome::Fault(reason) => {
                 self.ledger.fail(job.id, &internal_error(job)).await?;
-                JobOutcome::Rejected(reason)
+                rejected(job, reason)
             }
         })
     }
@@ -208,11 +203,7 @@ impl Processor {
 
     /// Runs the task. A panic or a timeout counts as a failure.
     async fn handle(&self, job: &Job) -> Result<Outcome, StoreError> {
-        // The app has checked this, but possibly with other settings.
-        if job.origin == Origin::Anonymous && !self.public_tasks.contains(&job.task) {
-            return Ok(Outcome::Reject(NEEDS_KEY.to_owned()));
-        }
-        let task = self.registry.get(&job.task);
+        let task = self.registry.get(&job.fields.task);
         // Inside the future, so that a panic of the task is always caught here.
         let work = async { task.handle(job, &self.context).await };
         let work = AssertUnwindSafe(work).catch_unwind();
@@ -232,6 +223,11 @@ impl Processor {
             }
         }
     }
+}
+
+fn rejected(job: &Job, reason: String) -> JobOutcome {
+    let sender = job.origin.clone();
+    JobOutcome::Rejected { reason, sender }
 }
 
 /// Returns the text for the ledger about an error of a backend. `GET /jobs/<id>` shows the ledger to every client, so

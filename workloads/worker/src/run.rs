@@ -132,7 +132,6 @@ impl Worker {
             config.purge.purge_retention_days,
         );
         processor.context.vector = vector;
-        processor.public_tasks = config.queue.public_tasks;
         processor.tracer = tracer;
         Ok(Self {
             internal,

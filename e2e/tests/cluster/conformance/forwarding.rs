@@ -8,6 +8,7 @@ conformance!(
     shortener_e2e::echo_stack,
     checks: the_api_routes_reach_the_app_without_their_prefix,
     paths_that_only_resemble_an_api_route_reach_the_app_unchanged,
+    no_character_after_an_exact_path_is_part_of_it,
     query_strings_are_forwarded_unchanged,
     the_host_of_the_request_is_kept,
     the_address_of_the_client_is_told,
@@ -90,6 +91,31 @@ mod checks {
             "/openapi.json",
         ] {
             assert_eq!(seen(gateway, Method::GET, path).await?, path);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn no_character_after_an_exact_path_is_part_of_it(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
+        for route in [
+            "/gateway-health",
+            "/api/health",
+            "/api/shorten",
+            "/api/links/Ab_9-z",
+            "/api/docs/7",
+        ] {
+            for end in [
+                "%00", "%0a", "%0A", "%0d", "%0d%0a", "%20", "%2F", "%3f", "%23", "%25", "%5c",
+                "%7f", ";x",
+            ] {
+                let path = format!("{route}{end}");
+                let answer = gateway.get(&path).await?;
+                // A gateway may refuse a path that it holds to be malformed.
+                if answer.status != 400 {
+                    assert_eq!(seen(gateway, Method::GET, &path).await?, path);
+                }
+            }
         }
         Ok(())
     }

@@ -25,8 +25,8 @@ pub const EVERY_CHILD: [&str; 25] = [
     "CronJob/acme-purge",
     "PodDisruptionBudget/acme-app",
     "PodDisruptionBudget/acme-gateway",
-    "Ingress/acme",
-    "Ingress/acme-api",
+    "Ingress/acme-gateway",
+    "Ingress/acme-gateway-api",
 ];
 
 /// The children that the four profiles add, including the managed telemetry backend.

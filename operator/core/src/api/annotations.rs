@@ -4,8 +4,9 @@ use kube_core::Rule;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 /// Annotations of Ingresses that the user cannot set: the operator sets them, or a field replaces them.
-pub const RESERVED_ANNOTATIONS: [&str; 10] = [
+pub const RESERVED_ANNOTATIONS: [&str; 12] = [
     "kubernetes.io/ingress.class",
+    "nginx.ingress.kubernetes.io/from-to-www-redirect",
     "nginx.ingress.kubernetes.io/proxy-body-size",
     "nginx.ingress.kubernetes.io/proxy-buffer-size",
     "nginx.ingress.kubernetes.io/proxy-busy-buffers-size",
@@ -13,6 +14,7 @@ pub const RESERVED_ANNOTATIONS: [&str; 10] = [
     "nginx.ingress.kubernetes.io/proxy-read-timeout",
     "nginx.ingress.kubernetes.io/proxy-send-timeout",
     "nginx.ingress.kubernetes.io/rewrite-target",
+    "nginx.ingress.kubernetes.io/server-alias",
     "nginx.ingress.kubernetes.io/ssl-redirect",
     "nginx.ingress.kubernetes.io/use-regex",
 ];

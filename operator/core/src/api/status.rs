@@ -82,8 +82,7 @@ pub enum BackupResult {
     Failed,
 }
 
-/// Sizes of the existing volumes, as their claims request them; unset if there are none. A growth that was refused has
-/// not changed them.
+/// Sizes of the existing volumes; unset if there are none. A growth that was refused or failed has not changed them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumesStatus {

@@ -15,10 +15,20 @@ use super::{
     ownership::{Ownership, ownership},
 };
 
+/// Field manager of the controllers of Kubernetes, among them that of the HorizontalPodAutoscalers.
+const CONTROLLERS: &str = "kube-controller-manager";
+
 /// Returns true when another manager than the operator owns the number of pods of a Deployment, so that it stays if the
 /// operator leaves it out.
 pub fn has_taken_over(meta: &ObjectMeta) -> bool {
     meta.managed_fields.iter().flatten().any(scales)
+}
+
+/// Returns true when the controller of the HorizontalPodAutoscalers owns the number of pods of a Deployment. It owns the
+/// number that it set last also after its autoscaler is gone.
+pub fn was_scaled(meta: &ObjectMeta) -> bool {
+    let mut entries = meta.managed_fields.iter().flatten();
+    entries.any(|entry| entry.manager.as_deref() == Some(CONTROLLERS) && scales(entry))
 }
 
 /// Returns true when an entry says that another manager than the operator owns the number of pods.

@@ -1,5 +1,6 @@
 //! The facts about a stack's surroundings that the operator reads before it decides.
 
+mod claim;
 mod gateway;
 mod host_conflict;
 mod pod_contents;
@@ -9,8 +10,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::{
     ByteString,
     api::{
-        apps::v1::Deployment,
-        core::v1::{PersistentVolumeClaim, Secret},
+        apps::v1::{Deployment, StatefulSet},
+        core::v1::Secret,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -20,13 +21,14 @@ use super::{
     external::TlsFile,
     failure::StepFailure,
     kinds::Deletion,
-    metadata::{Component, POSTGRES_MAJOR, StackIdentity},
+    metadata::{Component, StackIdentity},
     ownership::{Ownership, ownership},
     queue_record::QueueRecord,
     record::PodRecord,
 };
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
+pub use claim::ClaimFact;
 pub use gateway::{GatewayFacts, parents};
 pub use host_conflict::{HOST_CONFLICT, HostClaim, host_conflict, waits_for_host};
 pub use pod_contents::{PodContents, ReadSecrets};
@@ -73,8 +75,8 @@ pub enum StoreFacts {
     Managed {
         /// The Secret `<stack>-<component>`.
         credentials: CredentialState,
-        /// Image of the running server.
-        running_image: Option<String>,
+        /// The server that runs on its volume, if there is one.
+        running: Option<RunningServer>,
         /// Its PersistentVolumeClaim, if that exists.
         claim: Option<ClaimFact>,
     },
@@ -89,6 +91,30 @@ pub enum StoreFacts {
     },
     /// A store whose Secrets or volume claim could not be read.
     Unread(StepFailure),
+}
+
+/// The server of a store that the operator runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningServer {
+    pub image: String,
+    /// True when a pod of this image is ready, so that it reads the data.
+    pub is_ready: bool,
+}
+
+impl RunningServer {
+    /// Returns the server of a StatefulSet with one pod.
+    pub fn of(live: &StatefulSet) -> Option<Self> {
+        let spec = live.spec.as_ref()?;
+        let container = spec.template.spec.as_ref()?.containers.first()?;
+        let is_ready = live.status.as_ref().is_some_and(|status| {
+            let has_pod = status.updated_replicas > Some(0) && status.ready_replicas > Some(0);
+            has_pod && status.observed_generation >= live.metadata.generation
+        });
+        Some(Self {
+            image: container.image.clone()?,
+            is_ready,
+        })
+    }
 }
 
 impl Facts {
@@ -141,24 +167,6 @@ impl QueueParts {
     /// such a deletion from workers of an external broker.
     fn may_hold_jobs(self) -> bool {
         self.broker || (self.workers && self.service)
-    }
-}
-
-/// A PersistentVolumeClaim that exists.
-#[derive(Clone, Debug, Default)]
-pub struct ClaimFact {
-    /// Major version of the server that initialised the data, from the claim's annotation.
-    pub major: Option<u32>,
-}
-
-impl ClaimFact {
-    /// Returns the facts about a claim.
-    pub fn of(claim: &PersistentVolumeClaim) -> Self {
-        let annotations = claim.metadata.annotations.as_ref();
-        let major = annotations.and_then(|annotations| annotations.get(POSTGRES_MAJOR));
-        Self {
-            major: major.and_then(|major| major.parse().ok()),
-        }
     }
 }
 

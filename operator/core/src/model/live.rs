@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
-    batch::v1::CronJob,
-    core::v1::{PersistentVolumeClaim, Pod},
-    networking::v1::Ingress,
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentCondition, StatefulSet},
+        batch::v1::CronJob,
+        core::v1::{PersistentVolumeClaim, Pod},
+        networking::v1::Ingress,
+    },
+    jiff::Timestamp,
 };
 
 use super::{
@@ -22,6 +25,8 @@ use super::{
 /// The live children whose state appears in the status.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
+    /// Time of the observation.
+    pub at: Timestamp,
     /// The Deployment or StatefulSet of each component that has one.
     pub workloads: BTreeMap<Component, Workload>,
     /// The volume of each store that has one.
@@ -36,7 +41,7 @@ pub struct Live {
     pub gateway_kinds_gone: bool,
     /// Last observation of the queue's broker.
     pub queue: QueueState,
-    /// Faults of external stores, as the stack's programs tell them.
+    /// Faults of the stores, as the stack's programs tell them.
     pub store_faults: StoreFaults,
     /// Objects that let connections from outside into the namespace; `None` until they are listed.
     pub entry_points: Option<Vec<EntryPoint>>,
@@ -48,10 +53,19 @@ pub struct Live {
     pub pods: Vec<Arc<Pod>>,
     /// The first failure to write or delete a child of each component.
     pub refused: BTreeMap<Component, StepFailure>,
+    /// The same for components all of whose failures so far the operator tries again soon, which often succeeds.
+    pub retried: BTreeMap<Component, StepFailure>,
     /// Error of writing the monitoring objects, if that failed.
     pub monitoring_refused: Option<String>,
     /// The CronJob of each component that has one.
     pub cron_jobs: BTreeMap<Component, Arc<CronJob>>,
+}
+
+impl Live {
+    /// Returns true when a child of a component could not be written or deleted.
+    pub fn failed(&self, component: Component) -> bool {
+        self.refused.contains_key(&component) || self.retried.contains_key(&component)
+    }
 }
 
 /// The state of a Deployment or a StatefulSet.
@@ -69,6 +83,8 @@ pub struct Workload {
     pub observed: bool,
     /// The controller's message if it cannot create pods.
     pub failure: Option<String>,
+    /// True when the controller has given up waiting for the pods of the newest template.
+    pub overdue: bool,
 }
 
 impl Workload {
@@ -80,10 +96,12 @@ impl Workload {
     /// Returns the state of a Deployment. `last_write` is the generation that the operator's last write resulted in.
     pub fn of_deployment(live: &Deployment, last_write: i64) -> Self {
         let status = live.status.clone().unwrap_or_default();
-        let failure =
-            status.conditions.iter().flatten().find(|condition| {
-                condition.type_ == "ReplicaFailure" && condition.status == "True"
-            });
+        let conditions = || status.conditions.iter().flatten();
+        let failure = conditions()
+            .find(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True");
+        let overdue = |condition: &DeploymentCondition| {
+            condition.reason.as_deref() == Some("ProgressDeadlineExceeded")
+        };
         Self {
             wanted: live
                 .spec
@@ -95,6 +113,7 @@ impl Workload {
             updated: status.updated_replicas.unwrap_or_default(),
             observed: status.observed_generation >= live.metadata.generation.max(Some(last_write)),
             failure: failure.and_then(|condition| condition.message.clone()),
+            overdue: conditions().any(overdue),
         }
     }
 
@@ -113,6 +132,7 @@ impl Workload {
             updated: status.updated_replicas.unwrap_or_default(),
             observed: status.observed_generation >= live.metadata.generation.max(Some(last_write)),
             failure: None,
+            overdue: false,
         }
     }
 }

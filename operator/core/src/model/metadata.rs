@@ -200,7 +200,7 @@ pub struct StackIdentity {
 
 impl StackIdentity {
     /// Returns the identity of a live stack; `None` if it has no uid or namespace, as before its creation.
-    pub fn of(stack: &ShortenerStack) -> Option<Self> {
+    pub fn of(stack: &impl Resource<DynamicType = ()>) -> Option<Self> {
         let owner = stack.controller_owner_ref(&())?;
         Some(Self {
             name: stack.name_any(),

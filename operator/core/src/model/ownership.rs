@@ -4,7 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use crate::model::{
     kinds::Deletion,
-    metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL, StackIdentity},
+    metadata::{
+        APPLIED_HASH, FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL, StackIdentity, component_of,
+        labels,
+    },
 };
 
 /// A uid that no object has. The garbage collector deletes an object whose only owner has it.
@@ -21,9 +24,10 @@ pub enum Ownership {
     Foreign,
 }
 
-/// Determines the owner of an object by the uid of its controller. Of the kinds that are retained, an object without a
-/// controller is identified by its labels, because retained volumes and credentials have no owner reference. Labels say
-/// nothing about the other kinds: other tools label what they install under the name of a stack alike.
+/// Determines the owner of an object by the uid of its controller, or of one without a controller by its marks. Retained
+/// volumes and credentials have no owner reference, so there a label is enough. Of the other kinds, a child loses its owner
+/// by `kubectl delete --cascade=orphan` or in a backup. Labels say nothing about them: other tools label what they install
+/// under the name of a stack alike. The hash is the mark that only the operator writes.
 pub fn ownership(meta: &ObjectMeta, identity: &StackIdentity, deletion: Deletion) -> Ownership {
     let owners = meta.owner_references.as_deref().unwrap_or_default();
     match owners.iter().find(|owner| owner.controller == Some(true)) {
@@ -32,9 +36,24 @@ pub fn ownership(meta: &ObjectMeta, identity: &StackIdentity, deletion: Deletion
             Ownership::Previous
         }
         Some(_) => Ownership::Foreign,
-        None if deletion == Deletion::Pruned || !labelled(meta, identity) => Ownership::Foreign,
+        None if !is_marked(meta, identity, deletion) => Ownership::Foreign,
         None if is_discarded(owners) => Ownership::Previous,
         None => Ownership::Ours,
+    }
+}
+
+/// Returns true when an object without a controller has the marks of the stack's children.
+fn is_marked(meta: &ObjectMeta, identity: &StackIdentity, deletion: Deletion) -> bool {
+    match deletion {
+        Deletion::Retained => labelled(meta, identity),
+        Deletion::Pruned => {
+            let (found, annotations) = (meta.labels.as_ref(), meta.annotations.as_ref());
+            let is_applied = annotations.is_some_and(|all| all.contains_key(APPLIED_HASH));
+            let labels = labels(&identity.name, component_of(meta));
+            let mut labels = labels.iter();
+            is_applied
+                && labels.all(|(key, value)| found.and_then(|all| all.get(key)) == Some(value))
+        }
     }
 }
 
@@ -94,6 +113,29 @@ mod tests {
         labels.retain(|key, _| key == INSTANCE_LABEL);
         assert_eq!(of(&retained, "2"), by_label);
         assert_eq!(of(&ObjectMeta::default(), "2"), [Ownership::Foreign; 2]);
+    }
+
+    #[test]
+    fn another_child_without_an_owner_is_ours_by_all_its_labels_and_the_hash_of_its_last_apply() {
+        let mut child = identity("1").child("acme-app", Component::App);
+        child.owner_references = None;
+        assert_eq!(of(&child, "2")[0], Ownership::Foreign);
+        let annotations = child.annotations.get_or_insert_default();
+        annotations.insert(APPLIED_HASH.to_owned(), "1".to_owned());
+        assert_eq!(of(&child, "2")[0], Ownership::Ours);
+        for key in labels("acme", Component::App).keys() {
+            for value in [None, Some("another")] {
+                let mut child = child.clone();
+                let labels = child.labels.get_or_insert_default();
+                labels.remove(key);
+                labels.extend(value.map(|value| (key.clone(), value.to_owned())));
+                assert_eq!(of(&child, "2")[0], Ownership::Foreign, "{key} {value:?}");
+            }
+        }
+        let mut other = identity("1").owner;
+        other.name = "other".to_owned();
+        child.owner_references = Some(vec![other]);
+        assert_eq!(of(&child, "2")[0], Ownership::Foreign);
     }
 
     #[test]

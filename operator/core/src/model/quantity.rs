@@ -22,6 +22,11 @@ pub fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
+/// Returns true when a quantity is more than another one.
+pub fn is_larger(one: &str, other: &str) -> bool {
+    amount(one) > amount(other) && !is_same(one, other)
+}
+
 fn amount(quantity: &str) -> Option<f64> {
     let end = quantity
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))

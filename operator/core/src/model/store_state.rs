@@ -1,6 +1,6 @@
-//! The state of a stack's external stores as its own programs see it.
+//! The state of a stack's stores as its own programs see it.
 //!
-//! The operator asks a program, and does not connect to these stores itself: the users of a stack choose their
+//! The operator asks a program, and does not connect to external stores itself: the users of a stack choose their
 //! addresses, and the operator may reach more than they do.
 
 use std::collections::BTreeMap;

@@ -126,8 +126,10 @@ fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> 
     if view.stack.is_held(component) && keeps_templates(view, component) {
         message.push_str("; until then the pod templates of the app and the workers do not change");
     }
+    let is_retried = view.live.retried.get(&component) == Some(failure);
     Some(Verdict {
-        fault: true,
+        fault: !is_retried,
+        moves: is_retried,
         reason: failure.reason,
         message,
         ..verdict
@@ -153,6 +155,7 @@ fn failure(view: View<'_>, component: Component) -> Option<&StepFailure> {
         .get(&component)
         .or_else(|| database.filter(|_| waits))
         .or_else(|| live.refused.get(&component))
+        .or_else(|| live.retried.get(&component))
 }
 
 /// Returns the verdict on a component of which only the objects are known. Without pods of its own, as with a store that

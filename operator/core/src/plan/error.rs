@@ -2,6 +2,9 @@
 
 use crate::model::failure::StepFailure;
 
+/// Maximum length of a user name, a password or a key of a managed store in bytes.
+pub(in crate::plan) const MAX_CREDENTIAL: usize = 1024;
+
 /// An error that keeps a stack from being built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValidateError {
@@ -43,6 +46,16 @@ pub enum ValidateError {
         /// Name of the Secret.
         secret: String,
         /// Missing key.
+        key: &'static str,
+    },
+    /// A credential that two programs may read differently.
+    #[error(
+        "Secret {secret}: the value of key {key} must be 1 to {MAX_CREDENTIAL} printable ASCII characters without a space \
+         at either end: write another one (a line break at the end often comes from a file)"
+    )]
+    CredentialsUnusable {
+        /// Name of the Secret.
+        secret: String,
         key: &'static str,
     },
     /// A Secret that the spec refers to does not exist or lacks the key.
@@ -156,6 +169,7 @@ impl ValidateError {
             Self::CredentialsMissing { .. } => "CredentialsMissing",
             Self::DataTerminating { .. } => "DataTerminating",
             Self::CredentialsIncomplete { .. } => "CredentialsIncomplete",
+            Self::CredentialsUnusable { .. } => "CredentialsUnusable",
             Self::SecretNotFound { .. } | Self::HeadersNotFound(_) => "SecretNotFound",
             Self::NotASize { .. } => "NotASize",
             Self::NotALabel { .. } => "NotALabel",
@@ -186,6 +200,7 @@ impl ValidateError {
             Self::CredentialsMissing { .. }
             | Self::DataTerminating { .. }
             | Self::CredentialsIncomplete { .. }
+            | Self::CredentialsUnusable { .. }
             | Self::SecretNotFound { .. }
             | Self::HeadersNotFound(_)
             | Self::Unread(_)

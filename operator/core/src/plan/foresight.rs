@@ -90,7 +90,7 @@ fn store((component, reference): StoreReference<'_>) -> StoreFacts {
     let Some(ExternalReference { secret, tls }) = reference else {
         return StoreFacts::Managed {
             credentials: CredentialState::Generated(data(stores::keys(component))),
-            running_image: None,
+            running: None,
             claim: None,
         };
     };
@@ -170,7 +170,7 @@ mod tests {
             let keys = keys.iter().map(|key| ((*key).to_owned(), minted.clone()));
             facts.database = StoreFacts::Managed {
                 credentials: CredentialState::Generated(keys.collect()),
-                running_image: None,
+                running: None,
                 claim: None,
             };
             facts.gateway.upstream = None;

@@ -23,7 +23,7 @@ use crate::{
     model::{
         failure::StepFailure,
         live::Live,
-        metadata::{Component, worker_selector},
+        metadata::{Component, StackIdentity, worker_selector},
         queue_state::QueueState,
         stack::ValidatedStack,
     },
@@ -97,21 +97,12 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         profiles,
         ignored_settings: ignored::settings(&stack.spec),
         app: pods_of_the_app(live),
-        workers: workers(stack, live, desired_workers),
+        workers: workers(&stack.name_any(), live, desired_workers),
         queue: depth(live, previous.queue),
         plan,
         pending_changes: pending.unwrap_or(previous.pending_changes),
         volumes: volumes::sizes(live),
         backups,
-    }
-}
-
-fn workers(stack: &ShortenerStack, live: &Live, desired_replicas: Option<i32>) -> WorkersStatus {
-    let workers = live.workloads.get(&Component::Worker);
-    WorkersStatus {
-        replicas: workers.map_or(0, |workers| workers.existing),
-        selector: worker_selector(&stack.name_any()),
-        desired_replicas,
     }
 }
 
@@ -141,22 +132,42 @@ fn last_seen(stack: &ShortenerStack, previous: &ShortenerStackStatus) -> Vec<Con
     seen.cloned().collect()
 }
 
-/// Returns the status of a resource that does not parse.
+/// Returns the status of a resource that does not parse: its summary and what is live, and the rest as it was.
 pub fn unreadable(
     error: &str,
+    identity: &StackIdentity,
     generation: Option<i64>,
-    previous: &ShortenerStackStatus,
+    (previous, live): (&ShortenerStackStatus, &Live),
     now: &Time,
 ) -> ShortenerStackStatus {
-    let message = format!("the resource cannot be parsed: {error}. Correct the named field");
+    let failure = StepFailure {
+        reason: "InvalidSpec",
+        message: format!("the resource cannot be parsed: {error}. Correct the named field"),
+        needs_an_edit: true,
+    };
     let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
+    let verdicts = of_failure(&failure, live, previous).into_iter();
+    let seen = previous.conditions.iter();
+    let seen = seen.filter(|old| !SUMMARY.contains(&old.type_.as_str()));
     ShortenerStackStatus {
         observed_generation: generation,
-        conditions: failed("InvalidSpec", &message, true)
-            .into_iter()
-            .map(stamp)
-            .collect(),
-        ..ShortenerStackStatus::default()
+        conditions: verdicts.map(stamp).chain(seen.cloned()).collect(),
+        app: pods_of_the_app(live),
+        workers: workers(&identity.name, live, previous.workers.desired_replicas),
+        queue: depth(live, previous.queue),
+        plan: None,
+        volumes: volumes::sizes(live).or_else(|| previous.volumes.clone()),
+        ..previous.clone()
+    }
+}
+
+/// Returns the workers as the scale subresource needs them. `decided` is their number if that follows the queue.
+fn workers(stack: &str, live: &Live, decided: Option<i32>) -> WorkersStatus {
+    let workers = live.workloads.get(&Component::Worker);
+    WorkersStatus {
+        replicas: workers.map_or(0, |workers| workers.existing),
+        selector: worker_selector(stack),
+        desired_replicas: decided,
     }
 }
 
@@ -194,10 +205,17 @@ pub fn scaling(
 
 /// Returns true when the condition `Ready` is true.
 pub fn is_ready(status: &ShortenerStackStatus) -> bool {
-    status
-        .conditions
-        .iter()
-        .any(|condition| condition.type_ == READY && condition.status == "True")
+    is_true(status, READY)
+}
+
+/// Returns true when the stack progresses without a fault. If that takes too long, it becomes one.
+pub fn is_progressing(status: &ShortenerStackStatus) -> bool {
+    is_true(status, PROGRESSING) && !is_true(status, DEGRADED)
+}
+
+fn is_true(status: &ShortenerStackStatus, type_: &str) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions.any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// Conditions of the stack as a whole.
@@ -215,7 +233,7 @@ fn of_live(stack: &ValidatedStack, live: &Live, halted: Option<Verdict>) -> Verd
     let stalled = failures().find(|failure| failure.needs_an_edit);
     // kstatus takes a stack that is ready for one that is as its spec says, so it needs to be told of a fault.
     let faulty = ready.holds && degraded.holds && halted.is_none();
-    let progressing = conditions::progressing(&components, halted);
+    let progressing = conditions::progressing(&components, halted, live.retried.values().next());
     let progressing = conditions::held_back(progressing, &stack.pending);
     let for_kstatus = match stalled {
         Some(failure) => Some((

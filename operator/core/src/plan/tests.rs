@@ -16,7 +16,7 @@ use super::*;
 use crate::{
     api::ShortenerStackSpec,
     model::{
-        facts::{ClaimFact, StoreFacts},
+        facts::{ClaimFact, RunningServer, StoreFacts},
         metadata::{Component, POSTGRES_MAJOR, component_name},
     },
     testing::{
@@ -37,18 +37,16 @@ struct Cluster<'a> {
 
 impl Cluster<'_> {
     fn observe(&self, component: Component, store: &mut StoreFacts) {
-        let StoreFacts::Managed {
-            running_image,
-            claim,
-            ..
-        } = store
-        else {
+        let StoreFacts::Managed { running, claim, .. } = store else {
             return;
         };
         let name = component_name("acme", component);
-        *running_image = templates(self.desired).get(&name).and_then(|template| {
+        *running = templates(self.desired).get(&name).and_then(|template| {
             let pod = template.spec.as_ref()?;
-            pod.containers.first()?.image.clone()
+            Some(RunningServer {
+                image: pod.containers.first()?.image.clone()?,
+                is_ready: true,
+            })
         });
         let kept = claim_of(self.desired, &name).or_else(|| claim_of(self.earlier, &name));
         *claim = kept.map(ClaimFact::of);
@@ -93,18 +91,20 @@ fn children(spec: &ShortenerStackSpec, cluster: Option<&Cluster<'_>>) -> Result<
         .map_or(Ok(planned.desired), |failure| Err(failure.message))
 }
 
-/// Returns the objects without the record of the server that initialised a volume: it tells of the past.
-fn without_record(desired: &Desired) -> Desired {
+/// Returns the objects without what an existing volume keeps: its size, its class, and the record of the server that
+/// initialised it.
+fn without_past(desired: &Desired) -> Desired {
     let mut desired = desired.clone();
     for claim in &mut desired.children.claims {
         claim.annotations_mut().remove(POSTGRES_MAJOR);
+        claim.spec = None;
     }
     desired
 }
 
 /// Returns the first difference between two sets of objects, with the name of an object that has it.
 fn difference(found: &Desired, expected: &Desired) -> Option<String> {
-    let (found, expected) = (without_record(found), without_record(expected));
+    let (found, expected) = (without_past(found), without_past(expected));
     if found == expected {
         return None;
     }

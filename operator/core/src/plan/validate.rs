@@ -93,7 +93,7 @@ pub fn validate(
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
-        app: scaling::app(app, spec, live, facts.rival),
+        app: scaling::app(app, stack, live, facts.rival),
         gateway: gateway::gateway(spec, defaults, &identity.namespace, facts.gateway),
         backup: backup::backup(stack, defaults, &identity.namespace, database.as_ref()),
         database,

@@ -1,5 +1,6 @@
 //! The result of a condition function, and the checks that several of them share.
 
+pub(super) mod patience;
 pub(super) mod pods;
 pub(super) mod workload;
 
@@ -21,6 +22,8 @@ pub struct Verdict {
     pub holds: bool,
     /// True when waiting does not resolve the problem.
     pub fault: bool,
+    /// True while a change is in progress although the condition is true.
+    pub moves: bool,
     /// True when the component answers requests, be it with fewer pods than asked for, or with an earlier template.
     pub serves: bool,
     /// Reason in CamelCase, for machines.
@@ -35,6 +38,7 @@ impl Verdict {
         Self {
             holds: true,
             fault: false,
+            moves: false,
             serves: true,
             reason,
             message: message.into(),
@@ -46,6 +50,7 @@ impl Verdict {
         Self {
             holds: false,
             fault: false,
+            moves: false,
             serves: false,
             reason,
             message: message.into(),
@@ -57,9 +62,19 @@ impl Verdict {
         Self {
             holds: false,
             fault: true,
+            moves: false,
             serves: false,
             reason,
             message: message.into(),
+        }
+    }
+
+    /// Returns the verdict of a component that changes.
+    #[must_use]
+    pub fn moving(self) -> Self {
+        Self {
+            moves: true,
+            ..self
         }
     }
 

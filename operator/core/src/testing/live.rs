@@ -14,6 +14,7 @@ pub fn workload(wanted: i32, ready: i32) -> Workload {
         updated: wanted,
         observed: true,
         failure: None,
+        overdue: false,
     }
 }
 

@@ -140,7 +140,7 @@ fn store((component, reference): StoreReference<'_>) -> StoreFacts {
         },
         None => StoreFacts::Managed {
             credentials: CredentialState::Existing(data(stores::keys(component))),
-            running_image: None,
+            running: None,
             claim: None,
         },
     }

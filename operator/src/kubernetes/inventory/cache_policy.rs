@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{
     autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{Pod, Secret},
+    core::v1::{Pod, PodSpec, Secret},
 };
 use kube::core::PartialObjectMeta;
 use shortener_operator_core::model::{
@@ -65,7 +65,7 @@ pub struct SharedGateways;
 /// Every autoscaler of the scope, without its status: one that a user made may scale the app.
 pub struct AllAutoscalers;
 
-/// A pod without its spec, because only its metadata, conditions and container states are read.
+/// A pod with nothing of its spec but its node: its metadata, conditions and container states are read.
 pub struct WithoutSpec;
 
 impl<K> CachePolicy<K> for WholeObject {
@@ -141,7 +141,10 @@ impl CachePolicy<Pod> for WithoutSpec {
     type Kept = Pod;
 
     fn trim(pod: &mut Pod) {
-        pod.spec = None;
+        pod.spec = pod.spec.take().map(|spec| PodSpec {
+            node_name: spec.node_name,
+            ..PodSpec::default()
+        });
     }
 }
 

@@ -92,8 +92,28 @@ impl Failure {
     }
 }
 
+impl Cause {
+    /// Returns true when the next try often succeeds.
+    pub(super) fn is_brief(&self) -> bool {
+        match self {
+            Self::Vanished | Self::Timeout => true,
+            Self::Api(kube::Error::Api(status)) => {
+                matches!(status.code, 409 | 429 | 500..)
+            }
+            Self::Api(_) => true,
+            Self::NameTaken
+            | Self::Previous
+            | Self::NotExpandable { .. }
+            | Self::Contested(_)
+            | Self::Render(_) => false,
+        }
+    }
+}
+
 /// Returns the first failure of each component, as the status reports it.
-pub(super) fn by_component(failures: &[Failure]) -> BTreeMap<Component, StepFailure> {
+pub(super) fn by_component<'a>(
+    failures: impl IntoIterator<Item = &'a Failure>,
+) -> BTreeMap<Component, StepFailure> {
     let mut first = BTreeMap::new();
     for failure in failures {
         first

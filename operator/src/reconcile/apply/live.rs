@@ -26,6 +26,7 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
     let (namespace, stack) = (identity.namespace.as_str(), identity.name.as_str());
     let ingresses = inventory.of_stack::<Ingress>(namespace, stack);
     let mut live = Live {
+        at: jiff::Timestamp::now(),
         address_overdue: !ingresses.is_empty() && ingresses.iter().all(|ingress| is_old(ingress)),
         ingresses,
         http_routes: http_routes(scope, identity),

@@ -126,10 +126,19 @@ impl<'a> Pass<'a> {
         }
         let refused =
             (!watchers.failures.is_empty()).then(|| ApplyError(watchers.failures).to_string());
+        let is_patient = self.scope.context.is_patient(self.identity);
+        let (brief, lasting): (Vec<&Failure>, Vec<&Failure>) = self
+            .failures
+            .iter()
+            .partition(|failure| is_patient && failure.cause.is_brief());
+        let mut retried = by_component(brief);
+        let refused_children = by_component(lasting);
+        retried.retain(|component, _| !refused_children.contains_key(component));
         let live = Live {
             monitoring_refused: refused,
             gateway_kinds_gone: self.lacks_a_kind,
-            refused: by_component(&self.failures),
+            refused: refused_children,
+            retried,
             ..observe(self.scope, self.identity)
         };
         let written = if self.failures.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::{StreamExt, stream};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use shortener_operator_core::{
     api::ShortenerStackSpec,
@@ -20,6 +21,9 @@ use shortener_operator_core::{
 use super::{read_secret, unread};
 use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
+/// Number of Secrets that are read at the same time: a spec may name hundreds, and the time for all reads is limited.
+const READS_AT_ONCE: usize = 16;
+
 /// Reads the content of the Secrets that pods read, each Secret once. `draining` tells that a queue whose profile is off
 /// still has its pods.
 pub(super) async fn contents(
@@ -29,13 +33,17 @@ pub(super) async fn contents(
     draining: bool,
 ) -> BTreeMap<Component, Result<PodContents, StepFailure>> {
     let uses = references::contents(spec, draining);
-    let names: BTreeSet<&String> = uses.values().flatten().map(|used| &used.secret).collect();
-    let mut secrets = ReadSecrets::new();
-    for name in names {
-        let secret = read_secret(scope, identity, name).await;
+    let names = uses.values().flatten().map(|used| used.secret.clone());
+    let names: BTreeSet<String> = names.collect();
+    let reads = names.into_iter().map(|name| async move {
+        let secret = read_secret(scope, identity, &name).await;
         let data = secret.map(|secret| secret.map(|secret| secret.data.unwrap_or_default()));
-        secrets.insert(name.clone(), data.map_err(|error| unread(&error)));
-    }
+        (name, data.map_err(|error| unread(&error)))
+    });
+    let secrets: ReadSecrets = stream::iter(reads)
+        .buffer_unordered(READS_AT_ONCE)
+        .collect()
+        .await;
     let mut contents = BTreeMap::new();
     for (component, uses) in uses {
         let mut found = PodContents::find(&uses, &secrets);

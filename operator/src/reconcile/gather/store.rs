@@ -13,7 +13,10 @@ use shortener_operator_core::{
     model::{
         credentials::USERNAME_KEY,
         external::{ExternalReference, files},
-        facts::{ClaimFact, CredentialState, ExternalAccess, Referenced, StoreFacts, TlsEntry},
+        facts::{
+            ClaimFact, CredentialState, ExternalAccess, Referenced, RunningServer, StoreFacts,
+            TlsEntry,
+        },
         metadata::{Component, StackIdentity, component_name},
     },
     plan::stores,
@@ -94,17 +97,15 @@ async fn managed(
     component: Component,
 ) -> Result<StoreFacts, kube::Error> {
     let name = component_name(&identity.name, component);
+    let claims: Api<PersistentVolumeClaim> =
+        Api::namespaced(scope.context.client.clone(), &identity.namespace);
     let credentials = match read_secret(scope, identity, &name).await? {
         Some(secret) => CredentialState::of(secret, identity),
-        None => {
-            let claims: Api<PersistentVolumeClaim> =
-                Api::namespaced(scope.context.client.clone(), &identity.namespace);
-            match claims.get_metadata_opt(&name).await? {
-                Some(claim) => CredentialState::absent_beside(&claim.metadata, identity),
-                // A store without a volume has lost its data by the time it reads its new password.
-                None => CredentialState::Generated(generated(stores::keys(component))),
-            }
-        }
+        None => match claims.get_metadata_opt(&name).await? {
+            Some(claim) => CredentialState::absent_beside(&claim.metadata, identity),
+            // A store without a volume has lost its data by the time it reads its new password.
+            None => CredentialState::Generated(generated(stores::keys(component))),
+        },
     };
     let running = scope
         .inventory
@@ -112,9 +113,14 @@ async fn managed(
     let claim = scope
         .inventory
         .kept::<PersistentVolumeClaim>(&identity.namespace, &name);
+    let claim = match claim {
+        // A claim that others made has no label of the operator yet, and is not watched.
+        None if running.is_none() => claims.get_opt(&name).await?.map(Arc::new),
+        kept => kept,
+    };
     Ok(StoreFacts::Managed {
         credentials,
-        running_image: running.as_ref().and_then(image_of),
+        running: running.as_deref().and_then(RunningServer::of),
         claim: claim.as_deref().map(ClaimFact::of),
     })
 }
@@ -137,19 +143,6 @@ fn random(length: usize) -> String {
         .take(length)
         .map(char::from)
         .collect()
-}
-
-fn image_of(stateful_set: &Arc<StatefulSet>) -> Option<String> {
-    stateful_set
-        .spec
-        .as_ref()?
-        .template
-        .spec
-        .as_ref()?
-        .containers
-        .first()?
-        .image
-        .clone()
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
-//! Tests of external stores that the stack's programs cannot use, as the pods of the app tell it.
+//! Tests of stores that the stack's programs cannot use, as the pods of the app tell it.
 
 use std::{net::SocketAddr, time::Duration};
 
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{Pod, Secret},
+};
 use serde_json::{Value, json};
 use shortener_operator_core::model::metadata::{Component, labels};
 
@@ -143,13 +146,83 @@ async fn the_newest_ready_pod_is_asked_at_once() {
     assert!(world.app.asked().contains(&address(pod_at(2))));
 }
 
-#[tokio::test(start_paused = true)]
-async fn stacks_without_an_external_store_and_stopped_ones_are_not_asked() {
-    let world = World::with_stack(json!({"profiles": ["queue"]})).await;
+/// Sets the number of ready pods of the managed database.
+fn set_ready_databases(world: &World, ready: i32) {
+    world
+        .server
+        .edit::<StatefulSet>(NAMESPACE, "acme-postgres", |live| {
+            live["status"] = json!({
+                "observedGeneration": live["metadata"]["generation"],
+                "replicas": 1, "updatedReplicas": 1, "readyReplicas": ready,
+            });
+        });
+}
+
+/// Starts a stack with a managed database that is ready, and one pod of the app.
+async fn with_managed_database() -> World {
+    let world = World::with_stack(json!({})).await;
+    world.app.says_up();
+    set_ready_databases(&world, 1);
     create_pod(&world, "acme-app-a", ready(pod_at(1)));
     world.settle().await;
-    assert_eq!(world.app.asked(), Vec::<String>::new());
+    assert_eq!(world.condition("acme", "DatabaseReady").reason, "PodsReady");
+    world.server.forget_writes();
+    world
+}
 
+#[tokio::test(start_paused = true)]
+async fn a_managed_database_that_refuses_its_clients_is_not_ready() {
+    let world = with_managed_database().await;
+    world.app.says_of_database("denied");
+    world.pass(Duration::from_secs(90)).await;
+    for (type_, status) in [
+        ("DatabaseReady", "False"),
+        ("Ready", "False"),
+        ("Degraded", "True"),
+    ] {
+        let condition = world.condition("acme", type_);
+        assert_eq!(
+            (condition.status.as_str(), condition.reason.as_str()),
+            (status, "LoginRefused"),
+            "{type_}"
+        );
+        let remedy =
+            "database.managed: the database refuses the credentials in Secret acme-postgres";
+        assert!(
+            condition.message.starts_with(remedy),
+            "{}",
+            condition.message
+        );
+        assert!(condition.message.ends_with("delete pod acme-postgres-0"));
+    }
+    assert_eq!(world.child_writes(), [] as [String; 0]);
+    world.server.forget_writes();
+    world.pass(Duration::from_secs(3600)).await;
+    assert_eq!(world.server.writes(), [], "a stack at rest");
+    world.app.says_up();
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(world.condition("acme", "DatabaseReady").reason, "PodsReady");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_of_a_managed_database_is_no_fault() {
+    let world = with_managed_database().await;
+    world.app.says_of_database("unreachable");
+    for (ready, reason) in [(0, "PodsStarting"), (1, "Unreachable")] {
+        set_ready_databases(&world, ready);
+        world.pass(Duration::from_secs(90)).await;
+        let database = world.condition("acme", "DatabaseReady");
+        assert_eq!(database.reason, reason, "{}", database.message);
+        let degraded = world.condition("acme", "Degraded");
+        assert_eq!(degraded.status, "False", "{}", degraded.message);
+    }
+    world.app.says_up();
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(world.condition("acme", "DatabaseReady").reason, "PodsReady");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopped_stacks_are_not_asked() {
     let world = with_external_queue().await;
     world.edit_spec("acme", |spec| spec["stopped"] = json!(true));
     world.settle().await;

@@ -10,6 +10,7 @@ use k8s_openapi::{
     },
 };
 use serde_json::{Value, json};
+use shortener_operator_core::model::metadata::INSTANCE_LABEL;
 
 use super::lifecycle::CHILDREN;
 use crate::testing::{
@@ -100,6 +101,56 @@ async fn a_refused_growth_is_taken_back_to_the_size_that_the_status_has() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_larger_volume_of_another_class_is_taken_up_as_it_is() {
+    let world = World::start(FakeApiServer::default());
+    let metadata = |name: &str| json!({"name": name, "namespace": NAMESPACE, "labels": {INSTANCE_LABEL: "acme"}});
+    let claim = json!({
+        "metadata": metadata("acme-postgres"),
+        "spec": {
+            "accessModes": ["ReadWriteOncePod"],
+            "storageClassName": "fast",
+            "resources": {"requests": {"storage": "20Gi"}},
+        },
+        "status": {"phase": "Bound", "capacity": {"storage": "20Gi"}},
+    });
+    let claim: PersistentVolumeClaim = serde_json::from_value(claim).unwrap();
+    let before = world.server.create(&claim);
+    let secret = json!({
+        "metadata": metadata("acme-postgres"),
+        "data": {"username": "c2hvcnRlbmVy", "password": "a2VwdA=="},
+    });
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    world.server.create(&secret);
+    let spec =
+        json!({"deletionPolicy": "Delete", "database": {"managed": {"storageClassName": "slow"}}});
+    world.server.create(&stored_stack(spec));
+    world.settle().await;
+    let live = || {
+        let found = world
+            .server
+            .get::<PersistentVolumeClaim>(NAMESPACE, "acme-postgres");
+        found.unwrap()
+    };
+    assert_eq!(live().spec, before.spec);
+    let owners = live().metadata.owner_references.unwrap_or_default();
+    assert_eq!(owners.len(), 1);
+    let status = world.stack("acme").status.unwrap();
+    assert_eq!(status.volumes.unwrap().database.as_deref(), Some("20Gi"));
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+
+    world.edit_spec("acme", |spec| {
+        spec["database"]["managed"]["storage"] = "30Gi".into();
+    });
+    world.settle().await;
+    let requested = serde_json::to_value(live().spec).unwrap();
+    assert_eq!(requested["resources"]["requests"]["storage"], "30Gi");
+    let database = world.condition("acme", "DatabaseReady");
+    assert_ne!(database.reason, "VolumeNotGrown");
+    let status = world.stack("acme").status.unwrap();
+    assert_eq!(status.volumes.unwrap().database.as_deref(), Some("20Gi"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_that_hang_starve_neither_later_children_nor_the_status() {
     let server = FakeApiServer::default();
     server.fail_kind::<ServiceAccount>(Some(Fault::Hang));
@@ -107,11 +158,53 @@ async fn calls_that_hang_starve_neither_later_children_nor_the_status() {
     let world = start(server, json!({}));
     world.pass(Duration::from_secs(25)).await;
     let children = world.children();
-    for child in ["deployments/acme-app", "ingresses/acme"] {
+    for child in ["deployments/acme-app", "ingresses/acme-gateway"] {
         assert!(children.contains(&child.to_owned()), "{child}");
     }
+    let progressing = world.condition("acme", "Progressing");
+    assert_eq!(
+        progressing.reason, "DeadlineExceeded",
+        "{}",
+        progressing.message
+    );
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+    world.pass(Duration::from_secs(120)).await;
     let degraded = world.condition("acme", "Degraded");
     assert_eq!(degraded.reason, "DeadlineExceeded", "{}", degraded.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_refused_for_a_moment_is_no_fault() {
+    for code in [409, 429, 503] {
+        let world = World::with_stack(json!({})).await;
+        world
+            .server
+            .fail_kind::<ConfigMap>(Some(Fault::Refuse(code)));
+        world.server.delete::<ConfigMap>(NAMESPACE, "acme-gateway");
+        world.pass(Duration::from_secs(5)).await;
+        let progressing = world.condition("acme", "Progressing");
+        assert_eq!(
+            progressing.status, "True",
+            "{code}: {}",
+            progressing.message
+        );
+        assert_eq!(
+            world.condition("acme", "GatewayReady").reason,
+            "ApplyFailed"
+        );
+        assert_eq!(
+            world.condition("acme", "Degraded").status,
+            "False",
+            "{code}"
+        );
+        world.pass(Duration::from_secs(60)).await;
+        let degraded = world.condition("acme", "Degraded");
+        assert_eq!(
+            degraded.reason, "ApplyFailed",
+            "{code}: {}",
+            degraded.message
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +334,7 @@ async fn a_stack_without_its_database_has_everything_but_its_app_and_its_workers
         "statefulsets/acme-rabbitmq",
         "services/acme-app",
         "deployments/acme-gateway",
-        "ingresses/acme",
+        "ingresses/acme-gateway",
     ] {
         assert!(has(child), "{child}");
     }

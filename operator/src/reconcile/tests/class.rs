@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    core::v1::Service,
+    networking::v1::NetworkPolicy,
+};
 use serde_json::{Value, json};
 use shortener_operator_core::api::ShortenerStack;
 
 use super::lifecycle::CHILDREN;
 use crate::testing::{
     api_server::FakeApiServer,
+    settings,
     shared::stored_stack,
     world::{NAMESPACE, World},
 };
@@ -69,6 +74,39 @@ async fn a_stack_that_passes_to_another_class_is_left_alone_and_taken_up_as_it_i
     });
     stable.settle().await;
     assert_eq!(replicas(&stable), Some(3));
+}
+
+/// Returns what two operators write differently: the image of the cache, and the policy that admits the operator.
+fn written(world: &World) -> (Value, Value) {
+    let cache = world.server.get::<StatefulSet>(NAMESPACE, "acme-cache");
+    let policy = world.server.get::<NetworkPolicy>(NAMESPACE, "acme-app");
+    let template = serde_json::to_value(cache.unwrap().spec.unwrap().template).unwrap();
+    let image = template["spec"]["containers"][0]["image"].clone();
+    (image, serde_json::to_value(policy.unwrap().spec).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_comes_back_is_as_before_although_nothing_else_was_edited() {
+    let stable = World::with_stack(json!({"profiles": ["caching"]})).await;
+    let before = written(&stable);
+    let server = stable.server.clone();
+    stable.edit_spec("acme", |spec| spec["operatorClass"] = json!("canary"));
+    stable.settle().await;
+
+    let mut settings = settings();
+    settings.operator_class = "canary".to_owned();
+    settings.pod_namespace = "elsewhere".to_owned();
+    settings.images.cache = "registry.test/cache:2".to_owned();
+    let canary = World::start_set(settings, server);
+    canary.settle().await;
+    let (image, policy) = written(&canary);
+    assert_eq!(image, "registry.test/cache:2");
+    assert_ne!(policy, before.1);
+    canary.end().await;
+
+    stable.edit_spec("acme", |spec| spec["operatorClass"] = Value::Null);
+    stable.settle().await;
+    assert_eq!(written(&stable), before);
 }
 
 #[tokio::test(start_paused = true)]

@@ -91,6 +91,37 @@ async fn a_key_that_cannot_be_stored_restarts_no_pod_however_often_it_is_tried()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_password_that_programs_read_differently_restarts_no_pod() {
+    let world = World::with_stack(json!({"profiles": ["caching", "queue", "vector"]})).await;
+    for (store, key, condition) in [
+        ("postgres", "password", "DatabaseReady"),
+        ("cache", "password", "CacheReady"),
+        ("rabbitmq", "operator-password", "QueueReady"),
+        ("qdrant", "api-key", "VectorReady"),
+    ] {
+        let secret = format!("acme-{store}");
+        let before = world.server.get::<Secret>(NAMESPACE, &secret).unwrap();
+        world.server.forget_writes();
+        world.server.edit::<Secret>(NAMESPACE, &secret, |secret| {
+            secret["data"][key] = "bmV3Cg==".into();
+        });
+        world.settle().await;
+        let found = world.condition("acme", condition);
+        assert_eq!(found.reason, "CredentialsUnusable", "{}", found.message);
+        assert_eq!(rollouts(&world), [] as [String; 0], "{store}");
+        world.server.edit::<Secret>(NAMESPACE, &secret, |live| {
+            live["data"] = serde_json::to_value(&before).unwrap()["data"].clone();
+        });
+        world.settle().await;
+        assert_eq!(rollouts(&world), [] as [String; 0], "{store}");
+        assert_ne!(
+            world.condition("acme", condition).reason,
+            "CredentialsUnusable"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_pods_that_would_use_a_refused_secret_wait() {
     let world = World::with_stack(json!({})).await;
     let app = world.server.get::<Deployment>(NAMESPACE, "acme-app");

@@ -15,6 +15,7 @@ use kube::{Resource, ResourceExt};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use shortener_operator_core::{
+    api::ShortenerStack,
     child_kinds,
     model::{
         kinds::Deletion,
@@ -217,6 +218,56 @@ async fn a_child_without_its_owner_is_left_alone_unless_it_holds_data() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn children_that_outlived_their_stack_belong_to_the_next_one_of_its_name() {
+    /// Does the same to a child as `kubectl delete --cascade=orphan`.
+    async fn orphan<K: Kind>(world: &World, name: &str, _: Deletion) {
+        world.server.edit::<K>(NAMESPACE, name, |object| {
+            object["metadata"]["ownerReferences"] = json!([]);
+        });
+    }
+    async fn taken_up<K: Kind>(world: &World, name: &str, deletion: Deletion) {
+        let object = world.server.get::<K>(NAMESPACE, name).unwrap();
+        let owners = object.owner_references().iter();
+        let owners: Vec<_> = owners.map(|owner| owner.uid.clone()).collect();
+        let stack = world.stack("acme").uid().unwrap();
+        let expected = (deletion == Deletion::Pruned).then_some(stack);
+        assert_eq!(owners, Vec::from_iter(expected), "{}/{name}", K::kind(&()));
+    }
+    let templates = |world: &World| -> Vec<Value> {
+        let of_deployments = names::<Deployment>(world).into_iter().map(|name| {
+            let deployment = world.server.get::<Deployment>(NAMESPACE, &name);
+            serde_json::to_value(deployment.unwrap().spec.unwrap().template)
+        });
+        let of_stores = names::<StatefulSet>(world).into_iter().map(|name| {
+            let store = world.server.get::<StatefulSet>(NAMESPACE, &name);
+            serde_json::to_value(store.unwrap().spec.unwrap().template)
+        });
+        let all: Result<_, _> = of_deployments.chain(of_stores).collect();
+        all.unwrap()
+    };
+    let worlds = with_every_kind("Retain").await;
+    let before: Vec<_> = worlds.iter().map(templates).collect();
+    let stacks = worlds.each_ref().map(|world| world.stack("acme"));
+    // Without a pause, in which the operator would put the owners back.
+    for_every_child!(orphan, &worlds);
+    for world in &worlds {
+        world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    }
+    for world in &worlds {
+        world.settle().await;
+    }
+    for (world, mut stack) in worlds.iter().zip(stacks) {
+        stack.status = None;
+        world.server.create(&stack);
+        world.settle().await;
+        assert_eq!(world.condition("acme", "Degraded").status, "False");
+    }
+    for_every_child!(taken_up, &worlds);
+    let after: Vec<_> = worlds.iter().map(templates).collect();
+    assert_eq!(after, before, "no pod restarts");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_others_add_is_left_alone() {
     async fn check<K: Kind>(world: &World, name: &str, _: Deletion) {
         world.server.edit::<K>(NAMESPACE, name, |object| {
@@ -252,7 +303,7 @@ async fn what_is_added_where_absence_protects_is_removed() {
         assert_eq!(spec(), before);
         only_write::<K>(world, name);
     }
-    let world = World::with_stack(json!({})).await;
+    let world = World::with_stack(json!({"profiles": ["queue"]})).await;
     check::<NetworkPolicy>(&world, "acme-default-deny", |spec| {
         spec["ingress"] = json!([{}])
     })
@@ -268,6 +319,17 @@ async fn what_is_added_where_absence_protects_is_removed() {
     })
     .await;
     check::<Deployment>(&world, "acme-app", |spec| spec["paused"] = true.into()).await;
+    check::<Deployment>(&world, "acme-worker", |spec| {
+        spec["minReadySeconds"] = 3600.into();
+    })
+    .await;
+    check::<Deployment>(&world, "acme-app", |spec| {
+        let pod = &mut spec["template"]["spec"];
+        pod["hostPID"] = true.into();
+        pod["hostIPC"] = true.into();
+        pod["containers"][0]["securityContext"]["privileged"] = true.into();
+    })
+    .await;
     check::<Deployment>(&world, "acme-app", |spec| {
         spec["template"]["spec"]["hostNetwork"] = true.into();
     })

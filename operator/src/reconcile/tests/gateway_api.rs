@@ -315,7 +315,10 @@ async fn another_provider_replaces_the_routes_of_the_one_before() {
     };
     assert_eq!(routes(&world), ["httproutes/acme"]);
     for (provider, expected) in [
-        ("IngressNginx", vec!["ingresses/acme", "ingresses/acme-api"]),
+        (
+            "IngressNginx",
+            vec!["ingresses/acme-gateway", "ingresses/acme-gateway-api"],
+        ),
         ("GatewayAPI", vec!["httproutes/acme"]),
         ("Standalone", vec![]),
         ("GatewayAPI", vec!["httproutes/acme"]),

@@ -36,8 +36,8 @@ fn served(world: &World, stack: &str) -> Option<String> {
         let ingress = world.server.get::<Ingress>(NAMESPACE, name)?;
         ingress.spec?.rules?.remove(0).host
     };
-    let served = host(stack);
-    assert_eq!(served, host(&format!("{stack}-api")), "{stack}");
+    let served = host(&format!("{stack}-gateway"));
+    assert_eq!(served, host(&format!("{stack}-gateway-api")), "{stack}");
     served
 }
 
@@ -58,7 +58,7 @@ fn check_that_the_tenant_stays(world: &World, when: &str) {
 #[tokio::test(start_paused = true)]
 async fn an_older_stack_that_moves_to_the_host_of_a_tenant_waits_and_keeps_its_own() {
     let world = neighbours().await;
-    let routes = ["bolt", "bolt-api"].map(|name| world.uid::<Ingress>(name));
+    let routes = ["bolt-gateway", "bolt-gateway-api"].map(|name| world.uid::<Ingress>(name));
     move_to(&world, "acme", "tenant.test");
     world.settle().await;
     check_that_the_tenant_stays(&world, "after the edit");
@@ -75,7 +75,7 @@ async fn an_older_stack_that_moves_to_the_host_of_a_tenant_waits_and_keeps_its_o
     let world = world.restart().await;
     world.settle().await;
     check_that_the_tenant_stays(&world, "after a restart without any status");
-    let now = ["bolt", "bolt-api"].map(|name| world.uid::<Ingress>(name));
+    let now = ["bolt-gateway", "bolt-gateway-api"].map(|name| world.uid::<Ingress>(name));
     assert_eq!(now, routes, "the tenant never lost its routes");
 }
 
@@ -85,7 +85,7 @@ async fn routes_of_a_tenant_that_are_deleted_by_mistake_do_not_give_its_host_awa
     move_to(&world, "acme", "tenant.test");
     world.settle().await;
     let delete_routes = |world: &World| {
-        for name in ["bolt", "bolt-api"] {
+        for name in ["bolt-gateway", "bolt-gateway-api"] {
             world.server.delete::<Ingress>(NAMESPACE, name);
         }
     };

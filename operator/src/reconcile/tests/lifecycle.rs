@@ -21,8 +21,8 @@ pub(super) const CHILDREN: [&str; 25] = [
     "cronjobs/acme-purge",
     "deployments/acme-app",
     "deployments/acme-gateway",
-    "ingresses/acme",
-    "ingresses/acme-api",
+    "ingresses/acme-gateway",
+    "ingresses/acme-gateway-api",
     "networkpolicies/acme-app",
     "networkpolicies/acme-default-deny",
     "networkpolicies/acme-gateway",
@@ -298,14 +298,22 @@ async fn the_younger_of_two_stacks_on_one_host_waits_and_takes_over() {
         world.condition("bolt", "GatewayReady").reason,
         "HostConflict"
     );
-    assert!(!world.children().contains(&"ingresses/bolt".to_owned()));
+    assert!(
+        !world
+            .children()
+            .contains(&"ingresses/bolt-gateway".to_owned())
+    );
     world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
     world.settle().await;
     assert_ne!(
         world.condition("bolt", "GatewayReady").reason,
         "HostConflict"
     );
-    assert!(world.children().contains(&"ingresses/bolt".to_owned()));
+    assert!(
+        world
+            .children()
+            .contains(&"ingresses/bolt-gateway".to_owned())
+    );
 }
 
 #[tokio::test(start_paused = true)]

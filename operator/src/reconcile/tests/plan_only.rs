@@ -78,6 +78,27 @@ async fn an_edit_that_is_only_planned_changes_nothing_until_the_annotation_goes(
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_between_the_reconciles_changes_a_stack_that_is_only_planned() {
+    let gateway = json!({"provider": "Standalone", "endToEndProbe": {"intervalSeconds": 30}});
+    let world = World::with_stack(json!({"profiles": ["queue"], "gateway": gateway})).await;
+    assert!(!world.gateway.seen().is_empty());
+    only_plan(&world, json!({"profiles": ["queue"], "gateway": gateway}));
+    world.settle().await;
+    world.gateway.seen();
+    world.broker.edit_policy("shortener-jobs", |policy| {
+        policy["definition"]["max-length"] = 1.into();
+    });
+    world.broker.forget_changes();
+    world.pass(Duration::from_secs(900)).await;
+    assert_eq!(world.broker.changes(), Vec::<String>::new());
+    assert_eq!(world.gateway.seen().len(), 0);
+    apply(&world);
+    world.settle().await;
+    assert_eq!(world.broker.policy("shortener-jobs", "max-length"), 100_000);
+    assert!(!world.gateway.seen().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn data_that_an_edit_would_delete_stays_and_is_told() {
     let world = World::with_stack(json!({"profiles": ["vector"]})).await;
     only_plan(&world, json!({"deletionPolicy": "Delete"}));

@@ -79,6 +79,25 @@ async fn complete() -> World {
 }
 
 #[tokio::test(start_paused = true)]
+async fn hundreds_of_secrets_are_read_within_the_time_for_reads() {
+    let world = World::start(FakeApiServer::default());
+    let late = Fault::AnswerLate(Duration::from_millis(50));
+    world.server.fail_reads_of("secrets", Some(late));
+    let variables: Vec<Value> = (0..300)
+        .map(|number| {
+            let mut variable = variable(&format!("theirs-{number}"), true);
+            variable["name"] = format!("PROXY_{number}").into();
+            variable
+        })
+        .collect();
+    let containers = json!([{"name": "app", "env": variables}]);
+    let app = json!({"podTemplate": {"spec": {"containers": containers}}});
+    world.server.create(&stored_stack(json!({"app": app})));
+    world.settle().await;
+    assert!(world.children().contains(&APP.to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_changed_secret_restarts_the_pods_that_read_it_and_nothing_else() {
     let world = complete().await;
     let before = world.checksum::<Deployment>("acme-app");

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use axum::response::{IntoResponse, Response};
 use futures::{FutureExt, future::try_join};
-use http::{Extensions, HeaderMap, HeaderValue, header::CONNECTION};
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header::CONNECTION};
 use shortener_common::telemetry::span::{Span, in_span};
 use tokio::time::{Instant, timeout_at};
 
@@ -23,12 +23,18 @@ use crate::{
     state::SharedState,
 };
 
-/// A request that has arrived.
+/// The status in the metrics, the log and the span of a request whose client left before the response, as nginx has it.
+const CLIENT_LEFT: u16 = 499;
+/// The error type of such a request.
+const CANCELLED: &str = "cancelled";
+
+/// A request that has arrived. If it is dropped before its response, its client has left.
 pub(crate) struct RequestLifecycle<'a> {
     state: &'a SharedState,
     deadline: Deadline,
     facts: RequestFacts<'a>,
-    span: Span,
+    /// `None` once the request has ended.
+    span: Option<Span>,
     allowance: Allowance<'a>,
     /// The error of a request that is too large or exceeds the limit of this replica.
     refusal: Option<Error>,
@@ -60,7 +66,7 @@ impl<'a> RequestLifecycle<'a> {
             state,
             deadline,
             facts,
-            span,
+            span: Some(span),
             allowance,
             refusal: admitted.err(),
             early,
@@ -71,6 +77,7 @@ impl<'a> RequestLifecycle<'a> {
     pub(crate) fn describe(&self, extensions: &mut Extensions) {
         extensions.insert(self.deadline);
         extensions.insert(self.facts.trace);
+        extensions.insert(self.facts.bucket());
         if let Some(client) = &self.facts.identity {
             extensions.insert(client.clone());
         }
@@ -94,21 +101,32 @@ impl<'a> RequestLifecycle<'a> {
             }
         };
         let answer = rate_limited(&mut self.allowance, &self.facts, answer);
-        in_span(&self.span, answer).await
+        match &self.span {
+            Some(span) => in_span(span, answer).await,
+            None => answer.await,
+        }
     }
 
-    /// Completes the response, and tells of the request what is told of each.
-    fn end(self, response: Response) -> Response {
-        let (state, facts) = (self.state, &self.facts);
+    /// Completes the response, and records the request.
+    fn end(mut self, response: Response) -> Response {
+        let facts = &self.facts;
         let (response, failure) = complete(response, facts.uri.path(), Some(facts.trace));
         let response = self.addressed(response, failure.as_ref());
-        let (status, duration) = (response.status(), self.deadline.start.elapsed());
-        let what = (facts.method, facts.route, status);
-        state.metrics.answered(what, duration, facts.trace);
+        let status = response.status();
         let failure = failure.as_ref().map(|failure| failure.0.for_log());
-        line::log(facts, status, duration, failure);
-        span::end(self.span, status, failure);
+        self.record(status, failure);
+        if let Some(span) = self.span.take() {
+            span::end(span, status, failure);
+        }
         response
+    }
+
+    /// Counts and logs the request.
+    fn record(&self, status: StatusCode, failure: Option<(&'static str, Option<&str>)>) {
+        let (facts, duration) = (&self.facts, self.deadline.start.elapsed());
+        let what = (facts.method, facts.route, status);
+        self.state.metrics.ended(what, duration, facts.trace);
+        line::log(facts, status, duration, failure);
     }
 
     /// Fits a complete response to the client: a page for a browser, the permission for a script, and the rate limit.
@@ -130,6 +148,18 @@ impl<'a> RequestLifecycle<'a> {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+}
+
+impl Drop for RequestLifecycle<'_> {
+    fn drop(&mut self) {
+        let (Some(mut span), Ok(status)) = (self.span.take(), StatusCode::from_u16(CLIENT_LEFT))
+        else {
+            return;
+        };
+        self.record(status, Some((CANCELLED, None)));
+        // A span that is dropped without its end is marked as cancelled.
+        span.set("http.response.status_code", i64::from(CLIENT_LEFT));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::metrics::method_label;
 /// The target of the lines, which stays the same wherever the code stands: settings of `RUST_LOG` name it.
 const TARGET: &str = "shortener_app::observe::facts";
 
-/// Writes the log line of a request that was answered. Its body is exactly `request`. `failure` is the problem type, and the
+/// Writes the log line of a request that has ended. Its body is exactly `request`. `failure` is the problem type, and the
 /// reason of a server error.
 pub(super) fn log(
     facts: &RequestFacts<'_>,

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use lapin::Connection;
+use lapin::{Connection, protocol::constants::REPLY_SUCCESS};
 use shortener_common::{
     backends::Health,
-    queue::{Broker, ReconnectBackoff, connect, fault, lost, topology},
+    queue::{Broker, ReconnectBackoff, connect, fault, lost, topology, with_timeout},
 };
 use tokio::{
     sync::{Mutex, mpsc, watch},
@@ -17,6 +17,9 @@ use super::{CHANNELS, Pending, State, channel::PublishChannel, metrics::Publishe
 
 /// The interval at which the topology is declared again.
 const REDECLARE: Duration = Duration::from_secs(30);
+
+/// The longest wait for the broker to confirm the end of a connection.
+const CLOSE: Duration = Duration::from_millis(100);
 
 /// Keeps [`State`] up to date.
 pub(super) struct ConnectionTask {
@@ -56,11 +59,16 @@ impl ConnectionTask {
         self.health.up();
         self.publish.send_replace(Some(connection.status().clone()));
         tracing::info!(event = "queue_up", "queue_up");
-        tokio::select! {
+        let ended = tokio::select! {
             ended = try_join_all(channels.iter().map(|channel| channel.run(&self.jobs))) => ended.map(drop),
             error = lost(&connection) => Err(error),
             failed = keep_topology(&connection) => failed,
-        }
+        };
+        // Before the channels are dropped. The library sends the end of a channel before the jobs that it has not sent
+        // yet, and a broker that gets the rest of one on a closed channel logs UNEXPECTED_FRAME.
+        let close = connection.close(REPLY_SUCCESS, "done".into());
+        let _ = with_timeout(CLOSE, close).await;
+        ended
     }
 }
 

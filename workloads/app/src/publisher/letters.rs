@@ -13,7 +13,11 @@ use lapin::message::Delivery;
 use serde::Serialize;
 use shortener_common::{
     budget::Share,
-    queue::{Broker, dead_letter::DeadLetter, job, origin::Origin},
+    queue::{
+        Broker,
+        dead_letter::DeadLetter,
+        job::{self, Fields},
+    },
 };
 use tokio::sync::{Mutex, MutexGuard};
 use tracing::field::display;
@@ -194,13 +198,13 @@ impl DeadLetters {
         operation: Operation,
         by: Option<&str>,
     ) -> Result<bool, LettersError> {
-        let (id, tag) = (job::id_of(&letter.properties), letter.delivery_tag);
-        match (operation, id) {
-            (Operation::Replay, None) => return Ok(false),
-            (Operation::Replay, Some(id)) => {
-                self.publisher.publish(replayed(id, letter, by)).await?;
+        let (mut id, tag) = (job::id_of(&letter.properties), letter.delivery_tag);
+        if operation == Operation::Replay {
+            if Fields::read(&letter.data).is_err() {
+                return Ok(false);
             }
-            (Operation::Drop, _) => {}
+            let id = *id.get_or_insert_with(|| self.publisher.ids.mint());
+            self.publisher.publish(replayed(id, letter)).await?;
         }
         session.acknowledge(tag).await?;
         record(operation, id, by);
@@ -208,18 +212,12 @@ impl DeadLetters {
     }
 }
 
-/// Returns the job of a dead letter as if it had never failed: same identifier, same body, same trace. If it came without
-/// a key, whoever replays it answers for it: the workers would otherwise refuse a task that is not public.
-fn replayed(id: Uuid, letter: Delivery, by: Option<&str>) -> NewJob {
+/// Returns the job of a dead letter as if it had never failed: same identifier, same body, same sender, same trace.
+fn replayed(id: Uuid, letter: Delivery) -> NewJob {
     let DeadLetter { origin, .. } = DeadLetter::read(&letter.properties, &letter.data);
     NewJob {
         id,
-        origin: match origin {
-            Origin::Anonymous => {
-                by.map_or(Origin::Internal, |client| Origin::Client(client.into()))
-            }
-            known => known,
-        },
+        origin,
         request: job::publication_of(&letter.properties),
         tracestate: job::tracestate_of(&letter.properties),
         body: letter.data.into(),

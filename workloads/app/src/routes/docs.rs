@@ -42,7 +42,7 @@ pub async fn put(State(state): State<AppState>, request: Request) -> Result<Resp
     };
     let id = id_of(request.uri()).ok_or_else(invalid_id)?;
     let trace = trace_of(&request);
-    let read = |body| fields::content(body, vector.store.size());
+    let read = |body| fields::content(body, vector.store.shape());
     let (content, _share) = body::json(request, MAX_BODY, &state.memory.bodies, read).await?;
     let Content {
         vector: place,
@@ -98,7 +98,7 @@ pub async fn query(State(state): State<AppState>, request: Request) -> Result<Re
     let Some(vector) = &state.vector else {
         return disabled(request).await;
     };
-    let read = |body| fields::query(body, vector.store.size());
+    let read = |body| fields::query(body, vector.store.shape());
     let (query, _share) = body::json(request, MAX_BODY, &state.memory.bodies, read).await?;
     // Held until the response is serialized.
     let _payloads = match query.with_payload {

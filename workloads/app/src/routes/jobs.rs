@@ -7,19 +7,20 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, HeaderName, StatusCode, Uri};
+use http::{StatusCode, Uri};
 use jiff::Timestamp;
 use serde::Serialize;
 use shortener_common::{
-    queue::{job::task_of, origin::Origin},
+    queue::{job::Fields, origin::Origin},
     trace::{TRACESTATE, TraceContext},
 };
 use uuid::Uuid;
 
 use crate::{
-    auth::{self, Client},
+    auth::Client,
     body,
     error::Error,
+    idempotency::idempotency_key,
     publisher::NewJob,
     scope::Scope,
     state::{AppState, Queue, SharedState},
@@ -28,11 +29,6 @@ use crate::{
 
 /// The maximum size of a job in bytes.
 pub const MAX_BODY: usize = 64 * 1024;
-/// The header that makes repeated requests one job.
-/// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The maximum length of a key in bytes.
-const MAX_KEY: usize = 255;
 /// The maximum length of a `tracestate` that is forwarded, in bytes; every tracing system must accept this length.
 const MAX_TRACESTATE: usize = 512;
 
@@ -58,21 +54,14 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
         body::discard(request, MAX_BODY).await?;
         return Err(Error::ProfileDisabled("queue"));
     };
-    let key = idempotency_key(request.headers(), auth::client_of(&request))?;
+    let key = idempotency_key(&request)?;
     let (trace, tracestate) = trace_of(&request);
     let client: Option<Client> = request.extensions().get().cloned();
     let origin = origin_of(client.as_ref());
     let (text, share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
-    let task = task_of(&text).map_err(body::malformed)?;
-    if origin == Origin::Anonymous && !state.config.queue.public_tasks.contains(&task) {
-        return Err(needs_key(&state, client.as_ref()));
-    }
-    let new = queue.publisher.ids.mint();
-    let claim = match &key {
-        Some(key) => queue.jobs.claim(key, &text, new).await?,
-        None => Claim::ToPublish(new),
-    };
-    let id = match claim {
+    let fields = Fields::read(&text).map_err(body::malformed)?;
+    let admitted = admit(&state, client.as_ref(), &origin, &fields);
+    let id = match claim(queue, key.as_deref(), &text, admitted).await? {
         Claim::OtherBody => return Err(Error::KeyReused),
         Claim::Enqueued(id) => id,
         // In case of doubt it is published again with the same identifier, and the workers discard the second message as a
@@ -110,10 +99,44 @@ fn origin_of(client: Option<&Client>) -> Origin {
     }
 }
 
-/// Returns the error of a task that needs a key.
-fn needs_key(state: &SharedState, client: Option<&Client>) -> Error {
-    let refusal = state.guard.refusal(Scope::Jobs, client);
-    refusal.unwrap_or(Error::TaskNotPublic)
+/// Returns the job that the request stands for. A job that was accepted stays accepted, even if the settings have changed
+/// since.
+async fn claim(
+    queue: &Queue,
+    key: Option<&str>,
+    text: &[u8],
+    admitted: Result<(), Error>,
+) -> Result<Claim, Error> {
+    match (key, admitted) {
+        (Some(key), Ok(())) => {
+            let new = queue.publisher.ids.mint();
+            Ok(queue.jobs.claim(key, text, new).await?)
+        }
+        (None, Ok(())) => Ok(Claim::ToPublish(queue.publisher.ids.mint())),
+        (Some(key), Err(refusal)) => match queue.jobs.claimed(key, text).await? {
+            None | Some(Claim::ToPublish(_)) => Err(refusal),
+            Some(claim) => Ok(claim),
+        },
+        (None, Err(refusal)) => Err(refusal),
+    }
+}
+
+/// Decides whether to accept a job. The workers do not decide it again.
+fn admit(
+    state: &SharedState,
+    client: Option<&Client>,
+    origin: &Origin,
+    fields: &Fields,
+) -> Result<(), Error> {
+    if *origin == Origin::Anonymous && !state.config.public_tasks.contains(&fields.task) {
+        let refusal = state.guard.refusal(Scope::Jobs, client);
+        return Err(refusal.unwrap_or(Error::TaskNotPublic));
+    }
+    if fields.needs_vector_store() && state.vector.is_none() {
+        return Err(Error::ProfileDisabled("vector"));
+    }
+    let checked = fields.check();
+    checked.map_err(|error| Error::invalid(error.field, error.rule))
 }
 
 /// Notes that the job of a key is published.
@@ -144,34 +167,6 @@ pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStat
     }
 }
 
-/// Parses the key: a structured string `"..."`, or a bare one, as most clients send it. It is stored behind the name of
-/// the client, so that clients do not meet each other's keys; a space never occurs in a key.
-pub(super) fn idempotency_key(
-    headers: &HeaderMap,
-    client: Option<&str>,
-) -> Result<Option<String>, Error> {
-    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
-    let Some(value) = values.next() else {
-        return Ok(None);
-    };
-    let text = value.to_str().unwrap_or_default().trim();
-    let bare = text
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'))
-        .unwrap_or(text);
-    let plain = bare
-        .bytes()
-        .all(|byte| byte.is_ascii_graphic() && byte != b'"');
-    if bare.is_empty() || bare.len() > MAX_KEY || !plain || values.next().is_some() {
-        let rule = format!("must be one value of 1 to {MAX_KEY} visible ASCII characters");
-        return Err(Error::invalid("Idempotency-Key", rule));
-    }
-    Ok(Some(match client {
-        Some(client) => format!("{client} {bare}"),
-        None => bare.to_owned(),
-    }))
-}
-
 /// Returns the trace context that the job continues, and the `tracestate` of the request.
 pub(super) fn trace_of(request: &Request) -> (TraceContext, Option<String>) {
     let headers = request.headers();
@@ -191,6 +186,7 @@ pub(super) fn trace_of(request: &Request) -> (TraceContext, Option<String>) {
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
+    use http::HeaderName;
     use shortener_common::trace::TRACEPARENT;
 
     use super::*;
@@ -201,50 +197,6 @@ mod tests {
             request.headers_mut().append(name, value.parse().unwrap());
         }
         request
-    }
-
-    fn key(values: &[&str]) -> Result<Option<String>, Error> {
-        let headers: Vec<_> = values
-            .iter()
-            .map(|value| (IDEMPOTENCY_KEY, *value))
-            .collect();
-        idempotency_key(request(&headers).headers(), None)
-    }
-
-    #[test]
-    fn a_key_may_be_quoted_or_bare() {
-        assert_eq!(key(&[]).unwrap(), None);
-        for text in ["8e03978e-40d5", "\"8e03978e-40d5\"", " 8e03978e-40d5 "] {
-            assert_eq!(key(&[text]).unwrap().unwrap(), "8e03978e-40d5");
-        }
-    }
-
-    #[test]
-    fn a_key_belongs_to_the_client_that_sends_it() {
-        let request = request(&[(IDEMPOTENCY_KEY, "1")]);
-        let of = |client| idempotency_key(request.headers(), client).unwrap().unwrap();
-        assert_eq!(of(None), "1");
-        assert_eq!(of(Some("shop")), "shop 1");
-    }
-
-    #[test]
-    fn an_unusable_key_is_refused_and_not_ignored() {
-        let long = "x".repeat(256);
-        for values in [
-            &[""][..],
-            &["\"\""],
-            &["a b"],
-            &["a\"b"],
-            &["\u{e9}"],
-            &[long.as_str()],
-            &["a", "b"],
-        ] {
-            assert!(
-                matches!(key(values), Err(Error::InvalidFields(_))),
-                "{values:?}"
-            );
-        }
-        assert!(key(&[&long[1..]]).is_ok());
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::{code::Code, error::Error, redirect, route::PREVIEW_SUFFIX, state::Ap
 
 /// Redirects to the destination of a short link.
 pub async fn follow(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
-    // The raw path: a percent-encoded code is invalid.
     let text = request.uri().path().strip_prefix('/').unwrap_or_default();
     if text.ends_with(PREVIEW_SUFFIX) {
         // In a box, so that the future of a redirect does not contain that of a preview.

@@ -14,13 +14,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::jobs::idempotency_key;
 use crate::{
     auth, body,
     code::Code,
     destination::Destinations,
     error::Error,
     faults::Faults,
+    idempotency::idempotency_key,
     state::AppState,
     store::{
         Link,
@@ -42,7 +42,8 @@ pub struct ShortenRequest {
     /// Destination: http:// or https:// with a host, without a user name, at most 2048 bytes, and allowed by the rules of
     /// the service.
     url: Option<Value>,
-    /// Code chosen by the client; generated if absent. The first segments of other paths are reserved.
+    /// Code chosen by the client; generated if absent. The first segments of other paths are reserved, and names of later
+    /// ones.
     code: Option<Value>,
     /// Seconds until the link expires. Must not be combined with `expires_at`.
     ttl_seconds: Option<Value>,
@@ -67,16 +68,23 @@ pub struct ShortenResponse {
 /// Creates a short link.
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let created_by = auth::client_of(&request).map(str::to_owned);
-    let key = idempotency_key(request.headers(), created_by.as_deref())?;
+    let key = idempotency_key(&request)?;
     let (text, _share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
-    let read = |body| parse(body, &state.destinations, Timestamp::now());
-    let mut link = body::object(&text, read)?;
-    link.once = key.map(|key| RequestKey {
+    let once = key.map(|key| RequestKey {
         key,
         body_sha256: Sha256::digest(&text).into(),
     });
-    link.created_by = created_by;
-    let (status, body) = create(&state, &link).await?;
+    let read = |body| parse(body, &state.destinations, Timestamp::now());
+    let (status, body) = match body::object(&text, read) {
+        Ok(mut link) => {
+            (link.once, link.created_by) = (once, created_by);
+            create(&state, &link).await?
+        }
+        Err(refusal) => match repeated(&state, &text, once).await? {
+            Some(response) => response,
+            None => return Err(refusal),
+        },
+    };
     let location = HeaderValue::from_str(&body.short_url)
         .map_err(|error| Error::Internal(error.to_string()))?;
     Ok((status, [(LOCATION, location)], Json(body)).into_response())
@@ -87,21 +95,47 @@ pub(super) async fn create(
     state: &AppState,
     link: &NewLink,
 ) -> Result<(StatusCode, ShortenResponse), Error> {
-    let base = match &link.host {
+    response(state, link, state.links.create(link).await?)
+}
+
+/// Returns the response to a request that is not valid any more, if it was once and created or found a link: its
+/// `expires_at` has come closer, or the rules have changed. A client that repeats it has to get the same response.
+async fn repeated(
+    state: &AppState,
+    text: &[u8],
+    once: Option<RequestKey>,
+) -> Result<Option<(StatusCode, ShortenResponse)>, Error> {
+    let (Some(once), Ok(mut link)) = (once, body::object(text, accepted)) else {
+        return Ok(None);
+    };
+    link.once = Some(once);
+    match state.links.repeated(&link).await? {
+        Some(outcome) => response(state, &link, outcome).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Returns the response to a request for a link.
+fn response(
+    state: &AppState,
+    request: &NewLink,
+    outcome: Outcome,
+) -> Result<(StatusCode, ShortenResponse), Error> {
+    let (status, link) = match outcome {
+        Outcome::Created(link) => (StatusCode::CREATED, link),
+        Outcome::Reused(link) => (StatusCode::OK, link),
+        // By then a link exists that could be reused.
+        Outcome::Repeated(link) if request.reuse => (StatusCode::OK, link),
+        Outcome::Repeated(link) => (StatusCode::CREATED, link),
+        Outcome::OtherBody => return Err(Error::KeyReused),
+        Outcome::Taken if request.code.is_some() => return Err(Error::CodeTaken),
+        Outcome::Taken => return Err(Error::Internal("no free code was found".to_owned())),
+    };
+    let base = match &request.host {
         Some(host) => base_at(&state.config.public_url, host)?,
         None => state.public_base.clone(),
     };
-    let answer = |link| ShortenResponse::new(link, &base);
-    match state.links.create(link).await? {
-        Outcome::Created(link) => Ok((StatusCode::CREATED, answer(link))),
-        Outcome::Reused(link) => Ok((StatusCode::OK, answer(link))),
-        // By then a link exists that could be reused.
-        Outcome::Repeated(repeated) if link.reuse => Ok((StatusCode::OK, answer(repeated))),
-        Outcome::Repeated(repeated) => Ok((StatusCode::CREATED, answer(repeated))),
-        Outcome::OtherBody => Err(Error::KeyReused),
-        Outcome::Taken if link.code.is_some() => Err(Error::CodeTaken),
-        Outcome::Taken => Err(Error::Internal("no free code was found".to_owned())),
-    }
+    Ok((status, ShortenResponse::new(link, &base)))
 }
 
 /// Returns the base of the short URLs with another host. The scheme and the port stay.
@@ -148,6 +182,19 @@ pub fn parse(
         reuse,
         host,
         once: None,
+    })
+}
+
+/// Reads the fields that the response to a repeated request needs. They were valid when the link was created.
+fn accepted(body: Map<String, Value>) -> Result<NewLink, Error> {
+    let request: ShortenRequest = body::fields(body)?;
+    let text = |field: Option<Value>| field?.as_str().map(str::to_owned);
+    Ok(NewLink {
+        url: text(request.url).unwrap_or_default(),
+        code: text(request.code),
+        host: text(request.host),
+        reuse: request.reuse == Some(Value::Bool(true)),
+        ..NewLink::default()
     })
 }
 

@@ -16,7 +16,8 @@ use std::{io, sync::Arc, time::Duration};
 
 use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{
-    batcher::Batcher, telemetry::span::with_current_span, time_limits::CACHE_FRESH,
+    batcher::Batcher, supervised::supervised, telemetry::span::with_current_span,
+    time_limits::CACHE_FRESH,
 };
 use tokio::{
     sync::Semaphore,
@@ -28,7 +29,7 @@ use self::{
     connection::{Connection, in_time},
     keys::CacheKeys,
     lookup::{Codes, LIMITS},
-    promises::{Entry, fill, purge},
+    promises::{Acknowledged, Entry, fill, purge},
     source::Source,
 };
 use super::{Link, Resolved, Stored, Takedown};
@@ -62,7 +63,8 @@ impl Cache {
         let ttl = args.ttl();
         let connection = Arc::new(Connection::to(&source, ttl, metrics.clone()));
         let mut keeper = JoinSet::new();
-        keeper.spawn(Arc::clone(&connection).keep(source));
+        let keep = Arc::clone(&connection).keep(source);
+        keeper.spawn(supervised("cache", keep));
         // How many wait is no metric of the cache.
         let lookups = Batcher::new(Codes(Arc::clone(&connection)), LIMITS, Gauge::default());
         Self {
@@ -130,10 +132,21 @@ impl Cache {
 
     /// Writes a new link through, so that its first redirect is a cache hit.
     pub async fn created(&self, link: &Link, code_was_chosen: bool) {
-        let write = |channel| self.connection.missed.create(channel, link);
+        let created = Acknowledged::created(link.clone());
+        self.acknowledge(created, code_was_chosen).await;
+    }
+
+    /// Ends the negative entry of a link with a chosen code that an earlier request created, whose response may be lost.
+    pub async fn found(&self, link: &Link) {
+        self.acknowledge(Acknowledged::found(link.clone()), true)
+            .await;
+    }
+
+    async fn acknowledge(&self, link: Acknowledged, code_was_chosen: bool) {
+        let write = |channel| self.connection.missed.write(channel, &link);
         // There can be no negative entry for a random code, because no request used it before it existed.
         if self.connection.run("EVALSHA", write).await.is_none() && code_was_chosen {
-            self.connection.missed.push(link.clone());
+            self.connection.missed.push(link);
             // The cache may have come back before the link was on the list.
             self.connection.checks.notify_one();
         }

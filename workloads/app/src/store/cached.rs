@@ -163,16 +163,44 @@ impl CachedLinks {
         Ok((changed, purged))
     }
 
-    /// Stores a link, or finds the one to reuse. On success the link is durable, and in the cache if the cache
-    /// works.
+    /// Stores a link, or finds the one to reuse. On success the link is durable. If the cache works, a new link is in it,
+    /// and it denies none.
     ///
     /// # Errors
     /// Fails if the database is down. The link may then exist, but its code was not returned to any client.
     pub async fn create(&self, link: &NewLink) -> Result<Outcome, StoreError> {
         let outcome = self.links.create(link).await?;
-        if let (Some(cache), Outcome::Created(created)) = (&self.cache, &outcome) {
-            cache.created(created, link.code.is_some()).await;
+        self.acknowledge(link, &outcome).await;
+        Ok(outcome)
+    }
+
+    /// Finds the link of an earlier request with the key of this one, and stores nothing; `None` if no request holds the
+    /// key.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn repeated(&self, link: &NewLink) -> Result<Option<Outcome>, StoreError> {
+        let Some(once) = &link.once else {
+            return Ok(None);
+        };
+        let outcome = self.links.repeated(&link.url, once).await?;
+        if let Some(outcome) = &outcome {
+            self.acknowledge(link, outcome).await;
         }
         Ok(outcome)
+    }
+
+    /// Prepares the cache for the first request for a link whose creator gets a response now.
+    async fn acknowledge(&self, request: &NewLink, outcome: &Outcome) {
+        let Some(cache) = &self.cache else {
+            return;
+        };
+        match outcome {
+            Outcome::Created(link) => cache.created(link, request.code.is_some()).await,
+            Outcome::Reused(link) | Outcome::Repeated(link) if request.code.is_some() => {
+                cache.found(link).await;
+            }
+            _ => {}
+        }
     }
 }

@@ -6,8 +6,13 @@ use serde::Serialize;
 use shortener_common::database::{Database, StoreError};
 use uuid::Uuid;
 
-const FIND: &str = "SELECT task, client_id, state, attempts, started_at, finished_at, error \
-    FROM jobs WHERE message_id = $1";
+/// A job that runs for more than an hour has no worker: the broker takes a message back after 30 minutes, and a further
+/// delivery begins anew.
+const FIND: &str = "SELECT task, client_id, state, attempts, started_at, finished_at, error, \
+    finished_at IS NULL AND started_at < now() - interval '1 hour' FROM jobs WHERE message_id = $1";
+
+/// The error of a job without a worker.
+const ABANDONED: &str = "the worker that ran it is gone; the job may be a dead letter";
 
 /// Claims the key unless it is claimed already. A key expires after a day, longer than any client retries.
 const CLAIM: &str = "INSERT INTO job_keys (key, body_sha256, message_id) VALUES ($1, sha256($2), $3) \
@@ -17,6 +22,10 @@ const CLAIM: &str = "INSERT INTO job_keys (key, body_sha256, message_id) VALUES 
 /// Reads the claim; after [`CLAIM`] there always is one.
 const HOLDER: &str = "SELECT body_sha256 = sha256($2), message_id, enqueued_at IS NOT NULL \
     FROM job_keys WHERE key = $1";
+
+/// Reads the claim of a key that has not expired.
+const CLAIMED: &str = "SELECT body_sha256 = sha256($2), message_id, enqueued_at IS NOT NULL \
+    FROM job_keys WHERE key = $1 AND created_at >= now() - interval '1 day'";
 
 const ENQUEUED: &str = "UPDATE job_keys SET enqueued_at = now() \
     WHERE key = $1 AND message_id = $2 AND enqueued_at IS NULL";
@@ -37,7 +46,7 @@ pub struct JobStatus {
     attempts: i32,
     /// Start of the last attempt (RFC 3339); null before the first one.
     started_at: Option<Timestamp>,
-    /// End of that attempt (RFC 3339); null while it runs.
+    /// End of that attempt (RFC 3339); null while it runs, and if its worker is gone.
     finished_at: Option<Timestamp>,
     /// Error of that attempt, if it failed.
     error: Option<String>,
@@ -66,6 +75,17 @@ pub enum Claim {
     OtherBody,
 }
 
+/// The row of a key: whether the body is the same one, the job, and whether the broker confirmed it.
+type Holder = (bool, Uuid, bool);
+
+fn claim_of((same_body, id, enqueued): Holder) -> Claim {
+    match (same_body, enqueued) {
+        (false, _) => Claim::OtherBody,
+        (true, false) => Claim::ToPublish(id),
+        (true, true) => Claim::Enqueued(id),
+    }
+}
+
 /// The jobs of one stack; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Jobs(Database);
@@ -90,6 +110,7 @@ impl Jobs {
             Time,
             Option<Time>,
             Option<String>,
+            bool,
         );
         let row: Option<JobRow> = self
             .0
@@ -98,15 +119,21 @@ impl Jobs {
             })
             .await?;
         Ok(row.map(
-            |(task, client_id, status, attempts, started_at, finished_at, error)| JobStatus {
-                id: id.to_string(),
-                task,
-                client_id,
-                status,
-                attempts,
-                started_at: Some(started_at.to_jiff()),
-                finished_at: finished_at.map(Time::to_jiff),
-                error,
+            |(task, client_id, state, attempts, started_at, finished_at, error, is_abandoned)| {
+                let (status, error) = match is_abandoned {
+                    true => ("failed".to_owned(), Some(ABANDONED.to_owned())),
+                    false => (state, error),
+                };
+                JobStatus {
+                    id: id.to_string(),
+                    task,
+                    client_id,
+                    status,
+                    attempts,
+                    started_at: Some(started_at.to_jiff()),
+                    finished_at: finished_at.map(Time::to_jiff),
+                    error,
+                }
             },
         ))
     }
@@ -116,7 +143,7 @@ impl Jobs {
     /// # Errors
     /// Fails if the database is down.
     pub async fn claim(&self, key: &str, body: &[u8], id: Uuid) -> Result<Claim, StoreError> {
-        let (same_body, id, enqueued): (bool, Uuid, bool) = self
+        let holder: Holder = self
             .0
             .run("INSERT job_keys", |pool| async move {
                 let claim = sqlx::query(CLAIM).bind(key).bind(body).bind(id);
@@ -125,11 +152,22 @@ impl Jobs {
                 holder.fetch_one(&pool).await
             })
             .await?;
-        Ok(match (same_body, enqueued) {
-            (false, _) => Claim::OtherBody,
-            (true, false) => Claim::ToPublish(id),
-            (true, true) => Claim::Enqueued(id),
-        })
+        Ok(claim_of(holder))
+    }
+
+    /// Returns the job of a key; `None` if no request has claimed the key.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn claimed(&self, key: &str, body: &[u8]) -> Result<Option<Claim>, StoreError> {
+        let holder: Option<Holder> = self
+            .0
+            .look_up("SELECT job_keys", |pool| async move {
+                let holder = sqlx::query_as(CLAIMED).bind(key).bind(body);
+                holder.fetch_optional(&pool).await
+            })
+            .await?;
+        Ok(holder.map(claim_of))
     }
 
     /// Records that the broker confirmed the job of a key.

@@ -3,7 +3,10 @@
 //! Versions overlap during a rollout. A migration therefore only adds to the schema that the previous version uses,
 //! and only removes parts that no running version uses.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use shortener_common::{
     backends::Unusable,
@@ -11,30 +14,72 @@ use shortener_common::{
     tls,
 };
 use sqlx::{
-    ConnectOptions, Connection, PgConnection, SqlSafeStr,
+    AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, SqlSafeStr,
     migrate::{MigrateError, Migration, MigrationType, Migrator},
     postgres::PgConnectOptions,
 };
 use tokio::time::{sleep, timeout};
 
-/// The name and the statements of each migration in `migrations/`, in order. A released one never changes: the
-/// database keeps its checksum.
-const MIGRATIONS: [(&str, &str); 3] = [
-    ("links", include_str!("../../migrations/0001_links.sql")),
-    ("jobs", include_str!("../../migrations/0002_jobs.sql")),
+/// The version, the name and the statements of each migration in `migrations/`, in order. A released one never changes:
+/// the database keeps its checksum.
+///
+/// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
+const MIGRATIONS: [(i64, &str, &str); 8] = [
+    (1, "links", include_str!("../../migrations/0001_links.sql")),
+    (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
+        3,
         "documents",
         include_str!("../../migrations/0003_documents.sql"),
     ),
+    (
+        4,
+        "jobs_unfinished",
+        include_str!("../../migrations/0004_jobs_unfinished.sql"),
+    ),
+    (
+        5,
+        "link_keys_by_age",
+        include_str!("../../migrations/0005_link_keys_by_age.sql"),
+    ),
+    (
+        6,
+        "links_disabled_by_expiry",
+        include_str!("../../migrations/0006_links_disabled_by_expiry.sql"),
+    ),
+    (
+        7,
+        "links_down",
+        include_str!("../../migrations/0007_links_down.sql"),
+    ),
+    (
+        8,
+        "links_deleted",
+        include_str!("../../migrations/0008_links_deleted.sql"),
+    ),
 ];
 
-/// The statements that begin the transaction of a migration. The lock lasts until the transaction ends: a lock of the
+/// The first line of a migration that cannot run in a transaction, as sqlx spells it: that of an index.
+const ALONE: &str = "-- no-transaction\n";
+/// The statements that begin the transaction of a migration. At this isolation level it holds no snapshot between
+/// statements, for which the building of an index would wait. The lock lasts until the transaction ends: a lock of the
 /// session would stay behind in a session that a pooler gives to other clients. Nothing limits a statement, because an
 /// index on a large table takes its time.
-const BEGIN: &str = "SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0; \
-    SELECT pg_advisory_xact_lock(hashtextextended('shortener-migrations', 0))";
+///
+/// A statement that changes a table waits for statements in progress, a dump for example, and all later ones wait behind
+/// it. It therefore gives up soon and tries again.
+const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0; \
+    SET LOCAL idle_in_transaction_session_timeout = 0; \
+    SELECT pg_advisory_xact_lock(hashtextextended('shortener-migrations', 0)); \
+    SET LOCAL lock_timeout = '200ms'";
 /// The pause between two attempts.
 const RETRY: Duration = Duration::from_millis(500);
+/// The pause after an attempt that found a lock, in milliseconds.
+const RETRY_LOCKED: Range<u64> = 2000..5000;
+/// The state (SQLSTATE) of a lock that was not available in time.
+const LOCKED: &str = "55P03";
+/// The setting of a session that ends a statement which takes too long.
+const STATEMENT_TIMEOUT: &str = "statement_timeout";
 /// The timeout of one connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -42,14 +87,28 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// rollback finds one.
 #[must_use]
 pub fn migrator() -> Migrator {
-    let migrations = (1..).zip(MIGRATIONS).map(|(version, (name, statements))| {
-        let kind = MigrationType::Simple;
-        Migration::new(version, name.into(), kind, statements.into_sql_str(), false)
+    let migrations = MIGRATIONS.map(|(version, name, statements)| {
+        let (kind, alone) = (MigrationType::Simple, statements.starts_with(ALONE));
+        Migration::new(version, name.into(), kind, statements.into_sql_str(), alone)
     });
-    let mut migrator = Migrator::with_migrations(migrations.collect());
+    migrator_of(migrations.into())
+}
+
+/// Returns a migrator for these migrations, as [`apply`] needs it.
+#[must_use]
+pub fn migrator_of(migrations: Vec<Migration>) -> Migrator {
+    let mut migrator = Migrator::with_migrations(migrations);
     migrator.set_ignore_missing(true);
     migrator.set_locking(false);
     migrator
+}
+
+/// Waits for the database and applies the missing migrations of this version.
+///
+/// # Errors
+/// Returns the errors of [`apply`].
+pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Result<()> {
+    apply(&migrator(), options, at_most).await
 }
 
 /// Waits for the database and applies missing migrations.
@@ -57,19 +116,23 @@ pub fn migrator() -> Migrator {
 /// # Errors
 /// Fails if the database is not ready in time, rejects the credentials, or a migration fails. The error is an
 /// [`Unusable`].
-pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Result<()> {
+pub async fn apply(
+    migrator: &Migrator,
+    options: PgConnectOptions,
+    at_most: Duration,
+) -> anyhow::Result<()> {
     let options = options.application_name("shortener-migrate");
     let started = Instant::now();
     let mut last_reason = String::new();
     loop {
-        let (Unusable { reason, fault }, passing) = match attempt(&options).await {
+        let (Unusable { reason, fault }, pause) = match attempt(migrator, &options).await {
             Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
-        if !passing {
+        let Some(pause) = pause else {
             let reason = format!("cannot migrate the database: {reason}");
             return Err(Unusable { reason, fault }.into());
-        }
+        };
         if started.elapsed() >= at_most {
             let at_most = at_most.as_secs();
             let reason = format!("the database was not ready within {at_most} s: {reason}");
@@ -83,58 +146,103 @@ pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Re
             );
             last_reason = reason;
         }
-        sleep(RETRY).await;
+        sleep(pause).await;
     }
 }
 
-/// Makes one attempt. An error has the reason, and true if a retry can help.
-async fn attempt(options: &PgConnectOptions) -> Result<(), (Unusable, bool)> {
+/// Makes one attempt. An error has the reason, and the pause before the next attempt if that can help.
+async fn attempt(
+    migrator: &Migrator,
+    options: &PgConnectOptions,
+) -> Result<(), (Unusable, Option<Duration>)> {
     let mut connection = timeout(CONNECT, options.connect())
         .await
-        .map_err(|_| (no_answer(CONNECT), true))?
-        .map_err(|error| (unusable(&error), may_pass(&error)))?;
-    run(&mut connection).await.map_err(|error| {
-        let passing = matches!(&error, MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) if may_pass(cause));
-        let reason = error.to_string();
-        (
-            Unusable {
-                reason,
-                fault: None,
-            },
-            passing,
-        )
+        .map_err(|_| (no_answer(CONNECT), Some(RETRY)))?
+        .map_err(|error| (unusable(&error), pause(&error)))?;
+    let applied = run(migrator, &mut connection, options).await;
+    applied.map_err(|error| {
+        let pause = match &error {
+            MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => pause(cause),
+            _ => None,
+        };
+        let (reason, fault) = (error.to_string(), None);
+        (Unusable { reason, fault }, pause)
     })?;
     let _ = connection.close().await;
     Ok(())
 }
 
 /// Applies missing migrations, each in a transaction that looks first whether another pod has applied it meanwhile.
-async fn run(connection: &mut PgConnection) -> Result<(), MigrateError> {
-    let migrator = migrator();
+async fn run(
+    migrator: &Migrator,
+    connection: &mut PgConnection,
+    options: &PgConnectOptions,
+) -> Result<(), MigrateError> {
     for migration in migrator.iter() {
         let mut transaction = connection.begin().await?;
         sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
-        migrator
-            .run_to(migration.version, &mut *transaction)
-            .await?;
+        if migration.no_tx && !is_applied(migration, &mut transaction).await? {
+            build_index(migrator, migration, options).await?;
+        } else {
+            migrator
+                .run_to(migration.version, &mut *transaction)
+                .await?;
+        }
         transaction.commit().await?;
     }
     Ok(())
 }
 
-/// Returns true if the error is temporary: the server starts, stops, fails over or is locked. A certificate that is
-/// refused is an error of the settings, which the next start of the pod reads anew, and so are settings that a pooler
-/// refuses.
-fn may_pass(error: &sqlx::Error) -> bool {
+/// Returns true if a migration that is not the first one was applied.
+async fn is_applied(
+    migration: &Migration,
+    connection: &mut PgConnection,
+) -> Result<bool, sqlx::Error> {
+    let query = "SELECT EXISTS (SELECT FROM _sqlx_migrations WHERE version = $1)";
+    let query = sqlx::query_scalar(query).bind(migration.version);
+    query.fetch_one(connection).await
+}
+
+/// Builds the index of a migration beside writes. That takes a session outside a transaction; the transaction of the
+/// caller keeps other pods away meanwhile.
+async fn build_index(
+    migrator: &Migrator,
+    migration: &Migration,
+    options: &PgConnectOptions,
+) -> Result<(), MigrateError> {
+    let mut options = options.clone();
+    let settings = options.get_options().unwrap_or_default();
+    // Behind a pooler, the role has the limits.
+    if settings.contains(STATEMENT_TIMEOUT) {
+        options = options.options([(STATEMENT_TIMEOUT, "0"), ("lock_timeout", "0")]);
+    }
+    let mut session = options.connect().await?;
+    // What an interrupted attempt has left is invalid, and every write maintains it.
+    let name = &migration.description;
+    let remove = format!("DROP INDEX CONCURRENTLY IF EXISTS {name}");
+    session.execute(AssertSqlSafe(remove)).await?;
+    migrator.run_to(migration.version, &mut session).await?;
+    let _ = session.close().await;
+    Ok(())
+}
+
+/// Returns the pause before the next attempt if the error is temporary: the server starts, stops, fails over or is
+/// locked. A certificate that is refused is an error of the settings, which the next start of the pod reads anew, and
+/// so are settings that a pooler refuses.
+fn pause(error: &sqlx::Error) -> Option<Duration> {
     match error {
-        error if tls::fault(error).is_some() || is_refused_by_pooler(error) => false,
-        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
-        sqlx::Error::Database(refusal) => refusal.code().is_some_and(|code| {
-            ["57P", "55P03", "53", "08", "25006"]
-                .iter()
-                .any(|class| code.starts_with(class))
-        }),
-        _ => false,
+        error if tls::fault(error).is_some() || is_refused_by_pooler(error) => None,
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Some(RETRY),
+        sqlx::Error::Database(refusal) => {
+            let code = refusal.code()?;
+            if code == LOCKED {
+                return Some(Duration::from_millis(rand::random_range(RETRY_LOCKED)));
+            }
+            let passing = ["57P", "53", "08", "25006"];
+            let is_passing = passing.iter().any(|class| code.starts_with(class));
+            is_passing.then_some(RETRY)
+        }
+        _ => None,
     }
 }
 
@@ -167,16 +275,33 @@ mod tests {
         assert_eq!(embedded, files);
     }
 
+    /// Returns the words after each of these beginnings.
+    fn after<'a>(statements: &'a str, beginning: &str) -> Vec<Vec<&'a str>> {
+        let ends = statements.split(beginning).skip(1);
+        ends.map(|end| end.split_whitespace().collect()).collect()
+    }
+
     #[test]
-    fn no_index_is_built_under_the_lock_of_a_changed_table() {
-        for (name, statements) in MIGRATIONS {
-            let first_word = |text: &'static str| text.split_whitespace().next();
-            let changed = statements.split("ALTER TABLE ").skip(1);
-            let changed: Vec<&str> = changed.filter_map(first_word).collect();
-            for index in statements.split("CREATE INDEX ").skip(1) {
-                let table = index.split_whitespace().nth(2).unwrap();
-                assert!(!changed.contains(&table), "{name}: {table}");
+    fn no_index_of_an_existing_table_is_built_in_the_way_of_writes() {
+        let mut existing = Vec::new();
+        for (_, name, statements) in MIGRATIONS {
+            let created: Vec<&str> = after(statements, "CREATE TABLE ")
+                .iter()
+                .map(|words| words[0])
+                .collect();
+            for index in after(statements, "CREATE INDEX ") {
+                match index[..] {
+                    ["CONCURRENTLY", index, "ON", table, ..] => {
+                        assert!(existing.contains(&table), "{name}: {table}");
+                        // One statement, for whose name `build_index` looks.
+                        assert_eq!((index, statements.matches(';').count()), (name, 1));
+                        assert!(statements.starts_with(ALONE), "{name}");
+                    }
+                    [_, "ON", table, ..] => assert!(created.contains(&table), "{name}: {table}"),
+                    _ => panic!("{name}: {index:?}"),
+                }
             }
+            existing.extend(created);
         }
     }
 }

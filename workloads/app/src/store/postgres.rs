@@ -15,10 +15,11 @@ use crate::{code::CodeSpace, target};
 const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (code) DO NOTHING";
 
-/// Selects the oldest link, so that the result does not depend on the query plan.
+/// Selects the oldest link, so that the result does not depend on the query plan; if a code was chosen, only the link with
+/// that code.
 const FIND_LASTING: &str = "SELECT code, created_at FROM links \
     WHERE hashtextextended(url, 0) = hashtextextended($1, 0) AND url = $1 AND expires_at IS NULL \
-    ORDER BY created_at LIMIT 1";
+    AND ($2::text IS NULL OR code = $2) ORDER BY created_at LIMIT 1";
 
 /// Held until the end of the transaction, so that of two concurrent requests for one URL, the second finds the link
 /// of the first.
@@ -32,7 +33,7 @@ pub struct Links {
 }
 
 /// A link to be created.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NewLink {
     /// The code that the client chose.
     pub code: Option<String>,
@@ -187,18 +188,10 @@ async fn find_lasting(
 ) -> Result<Option<Outcome>, sqlx::Error> {
     let row: Option<(String, Time)> = sqlx::query_as(FIND_LASTING)
         .bind(&link.url)
+        .bind(link.code.as_deref())
         .fetch_optional(executor)
         .await?;
-    let Some((code, created_at)) =
-        row.filter(|(code, _)| link.code.as_ref().is_none_or(|chosen| chosen == code))
-    else {
-        return Ok(None);
-    };
-    Ok(Some(Outcome::Reused(stored(
-        link,
-        code,
-        created_at.to_jiff(),
-    ))))
+    Ok(row.map(|(code, created_at)| Outcome::Reused(stored(link, code, created_at.to_jiff()))))
 }
 
 fn stored(link: &NewLink, code: String, created_at: Timestamp) -> Link {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     cache_server::{Redis, until},
-    client::{Response, get, post, request, shorten},
+    client::{Response, get, post, post_bytes, request, send, shorten},
     support::{App, Blocker, access, proxy_before},
 };
 
@@ -54,7 +54,7 @@ async fn holds_link(cache: &Redis, code: &str) {
     until(Some(URL.to_owned()), link).await;
 }
 
-/// Waits until the cache denies a code.
+/// Waits until the cache has an entry that a code has no destination.
 async fn denies(cache: &Redis, code: &str) {
     let key = format!("{{link:{code}}}:none");
     until(true, || async { cache.ask(&["EXISTS", &key]).await }).await;
@@ -123,21 +123,57 @@ async fn an_entry_never_outlives_its_link() {
         assert_redirects(&get(app.public, &path).await, URL);
         holds_link(&cache, &code).await;
     }
+}
 
-    cache.ask::<()>(&["DEL", &key]).await;
+/// The times are those of an app: what is left of a link, and when it ends.
+#[tokio::test]
+async fn an_entry_ends_in_time_whichever_clock_is_ahead_and_however_late_its_command_is() {
+    const SCRIPT: &str = include_str!("../../src/store/cache/write.lua");
+    let cache = Redis::start().await;
+    let now = jiff::Timestamp::now().as_millisecond();
+    let key = "link:soon";
+    for (left, end, expected) in [
+        ("30000", 60_000, 29_000..=30_000),
+        ("60000", 30_000, 29_000..=30_000),
+        ("60000", -1, -2..=-2),
+    ] {
+        let end = (now + end).to_string();
+        let keys = [key, "{link:soon}:none", "{link:soon}:hold"];
+        let command = [
+            &["EVAL", SCRIPT, "3"][..],
+            &keys,
+            &["0", "1", URL, left, &end],
+        ]
+        .concat();
+        cache.ask::<redis::Value>(&command).await;
+        let lives = cache.ask::<i64>(&["PTTL", key]).await;
+        assert!(expected.contains(&lives), "{lives} of {left}");
+        cache.ask::<()>(&["DEL", key]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_expired_link_is_gone_without_the_database_too() {
+    let database = TestDatabase::new().await;
+    let cache = Redis::start().await;
+    let (proxy, options) = proxy_before(&database).await;
+    let app = start(&options, &cache).await;
+    let code = shorten(app.public, json!({"url": URL, "ttl_seconds": 60})).await;
+    let path = format!("/{code}");
     let mut connection = database.connect().await.unwrap();
     connection
         .execute("UPDATE links SET expires_at = now()")
         .await
         .unwrap();
-    for _ in 0..2 {
-        get(app.public, &path).await.problem(410, "link-expired");
-    }
-    assert_eq!(
-        cache.ask::<Vec<String>>(&["KEYS", "*"]).await,
-        [""; 0],
-        "an expired link needs no entry"
-    );
+    cache.ask::<()>(&["DEL", &format!("link:{code}")]).await;
+    get(app.public, &path).await.problem(410, "link-expired");
+    denies(&cache, &code).await;
+    let key = format!("{{link:{code}}}:none");
+    let left = cache.ask::<i64>(&["TTL", &key]).await;
+    assert!((1..=60).contains(&left), "{left}");
+    proxy.set(Path::Refused);
+    get(app.public, &path).await.problem(410, "link-expired");
+    assert_eq!(counts(&app).await, (1, 1));
 }
 
 #[tokio::test]
@@ -174,6 +210,35 @@ async fn an_unknown_code_is_asked_for_once_and_a_create_makes_it_known_at_once()
     assert_eq!(counts(&app).await, (3, 1));
 }
 
+/// The first request may have ended between the database and the cache, and its replica with it.
+#[tokio::test]
+async fn a_repeated_create_makes_its_link_known_although_the_first_did_not() {
+    let database = TestDatabase::new().await;
+    let cache = Redis::start().await;
+    let app = start(&database, &cache).await;
+    let without_cache = App::start(&database).await;
+    let keyed = json!({"url": URL, "code": "promo"}).to_string();
+    let reused = json!({"url": URL, "code": "again", "reuse": true}).to_string();
+    for (body, key, code, statuses) in [
+        (keyed, "idempotency-key: k-1\r\n", "promo", [201, 201]),
+        (reused, "", "again", [201, 200]),
+    ] {
+        let path = format!("/{code}");
+        get(app.public, &path).await.problem(404, "not-found");
+        denies(&cache, code).await;
+        for (app, status) in [&without_cache, &app].into_iter().zip(statuses) {
+            let bytes = post_bytes("/shorten", key, body.as_bytes());
+            assert_eq!(send(app.public, bytes).await.status, status);
+        }
+        assert_eq!(
+            cache.link(code).await,
+            None,
+            "it may have been changed since"
+        );
+        assert_redirects(&get(app.public, &path).await, URL);
+    }
+}
+
 #[tokio::test]
 async fn a_denial_that_a_slow_reader_writes_after_the_create_is_ignored() {
     let database = TestDatabase::new().await;
@@ -191,7 +256,7 @@ async fn a_malformed_code_is_no_lookup() {
     let database = TestDatabase::new().await;
     let cache = Redis::start().await;
     let app = start(&database, &cache).await;
-    for path in ["/a.b", "/%61", "/favicon.ico", "/health"] {
+    for path in ["/a.b", "/%C3%A4", "/favicon.ico", "/health"] {
         get(app.public, path).await;
     }
     assert_eq!(counts(&app).await, (0, 0));

@@ -69,6 +69,8 @@ async fn work_for_a_client_that_has_left_is_given_up() {
     let next = timeout(SOON, get(app.public, "/health")).await;
     assert_eq!(next.expect("the place is still taken").status, 200);
     assert!(leaving.response(true).await.is_none());
+    let left = "http_requests_total{http_request_method=\"GET\",http_route=\"/{code}\",http_response_status_code=\"499\"}";
+    assert_eq!(value(app.internal, left).await, 1);
     blocker.release().await;
 }
 

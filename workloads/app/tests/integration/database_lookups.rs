@@ -236,6 +236,37 @@ async fn a_statement_that_the_database_rejects_is_an_error_of_each() {
 }
 
 #[tokio::test]
+async fn connections_that_were_lost_while_nobody_used_them_cost_no_look_up() {
+    let database = with_links().await;
+    let bounded = Bounded::new(&database, CONNECTIONS).await;
+    let mut blocker = Blocker::hold(&database).await;
+    let codes: Vec<String> = (0..FOR_LOOK_UPS)
+        .map(|number| format!("live{number}"))
+        .collect();
+    let asked = bounded
+        .look_up_each(&codes, FOR_LOOK_UPS, &mut blocker)
+        .await;
+    blocker.release().await;
+    for asked in asked {
+        asked.await.unwrap().unwrap();
+    }
+    // The oldest session is that of the watcher, which replaces all connections when it loses its own.
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity \
+        WHERE datname = current_database() AND application_name = 'test' \
+        ORDER BY backend_start OFFSET 1) AS sessions";
+    let mut connection = database.connect().await.unwrap();
+    let ended = sqlx::query_scalar::<_, i64>(end);
+    let ended = ended.fetch_one(&mut connection).await.unwrap();
+    assert_eq!(ended, FOR_LOOK_UPS as i64);
+    for code in ["live5", "ended5", "legal5", "none5", "live6"] {
+        assert_eq!(
+            bounded.look_up(code).await.unwrap().unwrap(),
+            expected(code)
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_link_that_cannot_be_read_is_an_error_of_its_own_request() {
     let database = with_links().await;
     let bounded = Bounded::new(&database, 1).await;

@@ -189,9 +189,20 @@ async fn results_are_ordered_by_the_distance_of_the_collection() {
         })
         .await;
         is_up(&app, 1).await;
-        for (id, vector) in [(1, [1.0, 0.0]), (2, [3.0, 0.0]), (3, [0.0, 0.0])] {
+        let is_cosine = distance == Distance::Cosine;
+        let last = if is_cosine { [0.0, 2.0] } else { [0.0, 0.0] };
+        for (id, vector) in [(1, [1.0, 0.0]), (2, [3.0, 0.0]), (3, last)] {
             let stored = put(&app, id, &json!({"vector": vector})).await;
             assert!([200, 201].contains(&stored.status), "{stored:?}");
+        }
+        // Neither has a score that is a number with every vector that is taken.
+        let unfit = if is_cosine { [0.0, 1e-50] } else { [0.0, 1e30] };
+        for refused in [
+            put(&app, 4, &json!({"vector": unfit})).await,
+            query(&app, json!({"vector": unfit})).await,
+        ] {
+            let problem = refused.problem(400, "invalid-fields");
+            assert_eq!(problem["errors"][0]["field"], "vector", "{problem}");
         }
         let answer = query(&app, json!({"vector": [1, 0]})).await.json();
         let result = answer["result"].as_array().unwrap();
@@ -204,12 +215,40 @@ async fn results_are_ordered_by_the_distance_of_the_collection() {
             .map(|hit| hit["score"].as_f64().unwrap())
             .collect();
         // Two documents in one direction are equally near by the cosine.
-        if distance == Distance::Cosine {
+        if is_cosine {
             assert_eq!(ids[2], 3, "{answer}");
         } else {
             assert_eq!(ids, first, "{answer}");
         }
         assert_eq!(found, scores, "{distance:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_cosine_of_vectors_does_not_depend_on_their_lengths() {
+    let database = TestDatabase::new().await;
+    let collection = Collection::default();
+    let app = app_with(&database, &collection).await;
+    let lengths = [1e-40, 1e-20, 1e-5, 1.0, 1e30];
+    for (id, length) in (1..).zip(lengths) {
+        let stored = put(&app, id, &json!({"vector": [length, 0, 0, 0]})).await;
+        assert_eq!(stored.status, 201, "{stored:?}");
+    }
+    assert_eq!(
+        put(&app, 9, &json!({"vector": [3, 4, 0, 0]})).await.status,
+        201
+    );
+    let kept = get(app.public, "/docs/3").await.json();
+    assert_eq!(kept["vector"][0].as_f64().unwrap() as f32, 1e-5);
+    for length in lengths {
+        let answer = query(&app, json!({"vector": [length, 0, 0, 0]}))
+            .await
+            .json();
+        let result = answer["result"].as_array().unwrap();
+        for (place, expected) in [1.0, 1.0, 1.0, 1.0, 1.0, 0.6].into_iter().enumerate() {
+            let score = result[place]["score"].as_f64().unwrap();
+            assert!((score - expected).abs() < 1e-6, "{length}: {answer}");
+        }
     }
 }
 
@@ -277,7 +316,7 @@ async fn nested_hostile_and_strange_payloads_come_back_as_they_were() {
     let stored = put(
         &app,
         0,
-        &json!({"vector": [0, 0, 0, 0], "payload": payload}),
+        &json!({"vector": [0, 0, 0, 1], "payload": payload}),
     )
     .await;
     assert_eq!(stored.status, 201, "{stored:?}");
@@ -330,8 +369,8 @@ async fn with_the_queue_a_change_is_a_job_that_continues_the_trace() {
         let job = shortener_common::queue::job::Job::parse(&message.properties, message.data);
         let job = job.unwrap();
         assert_eq!(
-            (job.task.as_str(), &job.payload["id"]),
-            ("index", &json!(id))
+            (job.fields.task.as_str(), job.fields.client_id),
+            ("index", Some(id.to_string()))
         );
         assert_eq!(answer["job_id"], job.id.to_string());
         assert_eq!(answer["trace_id"], job.trace.trace_id.to_string());

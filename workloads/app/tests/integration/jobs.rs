@@ -5,6 +5,7 @@ mod idempotency;
 mod publisher;
 mod requests;
 mod status;
+mod teardown;
 
 use std::{collections::BTreeSet, net::SocketAddr};
 

@@ -126,7 +126,7 @@ async fn a_task_that_is_not_public_needs_a_key_for_jobs_where_jobs_need_none() {
     metrics::wait_for(app.internal, "queue_up 1").await;
     let enqueue = async |key: Option<&str>, task: &str| {
         let headers = key.map(|key| format!("x-api-key: {key}\r\n"));
-        let body = format!(r#"{{"task":"{task}"}}"#);
+        let body = format!(r#"{{"task":"{task}","ms":0}}"#);
         let request = post_bytes("/jobs", &headers.unwrap_or_default(), body.as_bytes());
         send(app.public, request).await
     };
@@ -148,7 +148,7 @@ async fn a_task_that_is_not_public_needs_a_key_for_jobs_where_jobs_need_none() {
         assert_eq!(answer.status, 202, "{answer:?}");
         let message = broker.get("jobs").await.unwrap();
         let job = Job::parse(&message.properties, message.data.clone()).unwrap();
-        assert_eq!((job.task.as_str(), job.origin), (task, sender));
+        assert_eq!((job.fields.task.as_str(), job.origin), (task, sender));
         message.ack(Default::default()).await.unwrap();
     }
     assert_eq!(broker.counts("jobs").await.0, 0);

@@ -1,15 +1,15 @@
 //! Creating and following links as the specification defines.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use serde_json::json;
 use shortener_app::{code::CodeSpace, store::migrate::migrate};
 use shortener_testing::database::TestDatabase;
 use sqlx::{ConnectOptions, Executor};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
-    client::{Response, get, post, post_bytes, request, send, shorten},
+    client::{Response, exchange, get, post, post_bytes, request, send, shorten},
     support::{App, config, url_of},
 };
 
@@ -70,6 +70,32 @@ async fn head_answers_like_get_without_a_body_on_every_route() {
             200,
             "{path}"
         );
+    }
+}
+
+/// RFC 9110, section 4.2.3.
+#[tokio::test]
+async fn an_escape_of_an_unreserved_character_is_that_character() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let link = json!({"url": "https://example.com/", "code": "q_b-c"});
+    shorten(app.public, link).await;
+    for (path, status) in [
+        ("/%71_b-c", 302),
+        ("/q%5Fb%2dc", 302),
+        ("/%71_b-c+", 200),
+        ("/%68ealth", 200),
+        ("/docs/%31", 501),
+        ("/api/%61dmin/links/q_b-c", 401),
+        ("/%2571_b-c", 404),
+        ("/q_b-c%2B", 404),
+        ("/q_b-c%0a", 404),
+        ("/%2Fq_b-c", 404),
+    ] {
+        // The OpenAPI document has the paths without escapes.
+        let bytes = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        let response = exchange(app.public, bytes.as_bytes()).await;
+        assert_eq!(response.status, status, "{path}: {response:?}");
     }
 }
 
@@ -182,6 +208,12 @@ async fn reuse_returns_the_oldest_lasting_link_and_nothing_else() {
     assert_eq!(
         (other.status, other.json()["code"].as_str()),
         (201, Some("another"))
+    );
+    let other_again = ask(json!({"code": "another"})).await;
+    assert_eq!(
+        (other_again.status, other_again.json()),
+        (200, other.json()),
+        "there is an older link to the same destination"
     );
     let shorter = ask(json!({"ttl_seconds": 60})).await;
     assert_eq!(
@@ -316,6 +348,76 @@ async fn requests_with_one_idempotency_key_create_one_link() {
         .unwrap();
     let next_day = once(&app, "k-1", other).await;
     assert_eq!(next_day.status, 201, "{next_day:?}");
+}
+
+#[tokio::test]
+async fn a_repeated_request_gets_its_response_although_it_is_not_valid_any_more() {
+    let database = TestDatabase::new().await;
+    let open = App::start_with(&database, |config| {
+        config.destinations.gateway_hosts = vec!["links.example.com".to_owned()];
+    })
+    .await;
+    let end = jiff::Timestamp::now() + Duration::from_secs(61);
+    let soon = json!({"url": "https://example.com/", "expires_at": end, "code": "soon"});
+    let denied = json!({"url": "https://bad.example/", "host": "links.example.com", "reuse": true});
+    let soon = (once(&open, "k-1", &soon.to_string()).await, soon);
+    let denied = (once(&open, "k-2", &denied.to_string()).await, denied);
+    assert_eq!((soon.0.status, denied.0.status), (201, 201));
+
+    let strict = App::start_with(&database, |config| {
+        config.destinations.links_deny_hosts = vec!["bad.example".parse().unwrap()];
+    })
+    .await;
+    sleep(Duration::from_secs(2)).await;
+    for (key, (first, body), status) in [("k-1", &soon, 201), ("k-2", &denied, 200)] {
+        let again = once(&strict, key, &body.to_string()).await;
+        assert_eq!(
+            (again.status, again.json()),
+            (status, first.json()),
+            "{key}"
+        );
+        assert_eq!(again.header("location"), first.header("location"));
+    }
+    let (_, body) = soon;
+    once(&strict, "k-3", &body.to_string())
+        .await
+        .problem(400, "invalid-fields");
+    let other = r#"{"url":"https://bad.example/","host":"a b"}"#;
+    once(&strict, "k-2", other)
+        .await
+        .problem(422, "idempotency-key-reused");
+    let mut connection = database.connect().await.unwrap();
+    connection
+        .execute("UPDATE link_keys SET created_at = now() - interval '25 hours'")
+        .await
+        .unwrap();
+    once(&strict, "k-1", &body.to_string())
+        .await
+        .problem(400, "invalid-fields");
+}
+
+#[tokio::test]
+async fn strangers_do_not_meet_each_other_s_idempotency_keys() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let create = async |address: &str, url: &str| {
+        let headers = format!("x-forwarded-for: {address}\r\nidempotency-key: order-1\r\n");
+        let body = json!({"url": url}).to_string();
+        let bytes = post_bytes("/shorten", &headers, body.as_bytes());
+        send(app.public, bytes).await
+    };
+    let first = create("203.0.113.9", "https://example.com/1").await;
+    let other = create("203.0.113.10", "https://example.com/2").await;
+    let network = create("2001:db8::1", "https://example.com/3").await;
+    for created in [&first, &other, &network] {
+        assert_eq!(created.status, 201, "{created:?}");
+    }
+    let again = create("203.0.113.9", "https://example.com/1").await;
+    assert_eq!(again.json(), first.json());
+    let neighbour = create("2001:db8::2", "https://example.com/3").await;
+    assert_eq!(neighbour.json(), network.json());
+    let reused = create("203.0.113.10", "https://example.com/1").await;
+    reused.problem(422, "idempotency-key-reused");
 }
 
 #[tokio::test]
@@ -485,7 +587,7 @@ async fn refused_requests_name_every_field_at_fault() {
     let problem = post(
         app.public,
         "/shorten",
-        r#"{"url":"ftp://x","code":"health","ttl_seconds":5}"#,
+        r#"{"url":"ftp://x","code":"Admin","ttl_seconds":5}"#,
     )
     .await
     .problem(400, "invalid-fields");

@@ -30,6 +30,7 @@ mod limits;
 mod links;
 mod lookups;
 mod management;
+mod migrations;
 mod observability;
 mod outage;
 mod pages;

@@ -149,7 +149,9 @@ async fn a_link_is_shown_without_being_followed() {
         "live",
     );
     assert_eq!(shown["created_by"], Value::Null);
-    for nothing in ["/none", "/a.b", "/%61", "/health"] {
+    let escaped = manage(&app, "GET", "/%6Dine", None).await;
+    in_state(&escaped, "expired");
+    for nothing in ["/none", "/a.b", "/%2561", "/health"] {
         let missing = manage(&app, "GET", nothing, None).await;
         missing.problem(404, "not-found");
     }
@@ -527,4 +529,65 @@ async fn every_change_is_one_line_of_the_log_with_its_client() {
     }
     process.terminate().await;
     assert!(process.exit().await.success());
+}
+
+/// Returns a database with many links of a host in the way of those that are wanted.
+async fn with_many(statements: &'static str) -> (TestDatabase, App, Keys) {
+    let database = TestDatabase::new().await;
+    let (app, keys) = managed(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    connection.execute(statements).await.unwrap();
+    (database, app, keys)
+}
+
+#[tokio::test]
+async fn disabled_links_are_found_beside_many_deleted_ones() {
+    let (database, app, _keys) = with_many(
+        "INSERT INTO links (code, disabled_at, disabled_as) \
+            SELECT 'x' || n, now() - interval '1 day', 'deleted' FROM generate_series(1, 3000) n; \
+        INSERT INTO links (code, disabled_url, disabled_at, disabled_as) \
+            VALUES ('a', 'https://example.com/', now(), 'gone'), ('b', 'https://example.com/', now(), 'legal'); \
+        ANALYZE links",
+    )
+    .await;
+    assert_eq!(pages(&app, "state=disabled").await, "a b");
+    let deleted = pages(&app, "state=deleted").await;
+    assert_eq!(
+        deleted
+            .split_whitespace()
+            .filter(|code| *code != "|")
+            .count(),
+        3000
+    );
+    let mut connection = database.connect().await.unwrap();
+    let used = "SELECT count(*) FROM pg_stat_user_indexes \
+        WHERE idx_scan > 0 AND indexrelname IN ('links_down', 'links_deleted')";
+    // The server counts after a while.
+    while sqlx::query_scalar::<_, i64>(used)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap()
+        < 2
+    {}
+}
+
+#[tokio::test]
+async fn a_rare_state_among_many_links_of_a_host_is_found_page_by_page() {
+    let (_database, app, _keys) = with_many(
+        "INSERT INTO links (code, url, host, created_at) SELECT 'x' || n, 'https://a.example/', 'a.example', \
+            now() - interval '1 hour' + n * interval '1 ms' FROM generate_series(1, 2500) n; \
+        INSERT INTO links (code, url, host, expires_at) VALUES ('end', 'https://a.example/', 'a.example', now())",
+    )
+    .await;
+    assert_eq!(
+        pages(&app, "host=a.example&state=expired").await,
+        " |  | end"
+    );
+    let live = pages(&app, "host=a.example&state=live").await;
+    assert_eq!(
+        live.split_whitespace().filter(|code| *code != "|").count(),
+        2500
+    );
+    let every = pages(&app, "host=a.example").await;
+    assert_eq!(every.split(" | ").count(), 26);
 }

@@ -119,12 +119,12 @@ async fn a_database_that_refuses_connections_is_reported_at_once_and_found_again
 }
 
 #[tokio::test]
-async fn a_database_to_which_a_login_takes_two_seconds_is_found_again() {
+async fn a_database_to_which_a_login_takes_four_seconds_is_found_again() {
     let database = TestDatabase::new().await;
     let (proxy, app, path) = app_behind_proxy(&database).await;
     proxy.set(Path::Refused);
     longest_wait(&app, &path).await;
-    proxy.set(Path::Late(Duration::from_secs(2)));
+    proxy.set(Path::Late(Duration::from_secs(4)));
     recovered(&app, &path).await;
 }
 

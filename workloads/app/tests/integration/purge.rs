@@ -1,9 +1,18 @@
 //! The command `app purge`.
 
+use shortener_common::{database::StoreError, purge::remove_expired};
 use shortener_testing::database::TestDatabase;
-use sqlx::{ConnectOptions, Executor};
+use sqlx::{ConnectOptions, Executor, PgConnection};
 
-use crate::process::{migrated, start};
+use crate::{
+    process::{migrated, start},
+    support::access,
+};
+
+async fn count(connection: &mut PgConnection, query: &'static str) -> i64 {
+    let count = sqlx::query_scalar(query).fetch_one(connection).await;
+    count.unwrap()
+}
 
 #[tokio::test]
 async fn a_purge_removes_what_has_expired_and_exits() {
@@ -29,4 +38,56 @@ async fn a_purge_removes_what_has_expired_and_exits() {
         .await
         .unwrap();
     assert_eq!(left, ["new", "new"]);
+}
+
+#[tokio::test]
+async fn a_kind_of_data_that_cannot_be_removed_does_not_keep_the_others() {
+    let database = TestDatabase::new().await;
+    migrated(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    let rows = "INSERT INTO jobs (message_id, task, state, finished_at) \
+        SELECT gen_random_uuid(), 'old', 'done', now() - n * interval '1 day' FROM generate_series(1, 2500) n; \
+        INSERT INTO link_keys (key, body_sha256, created_at) VALUES ('old', '', now() - interval '3 days')";
+    connection.execute(rows).await.unwrap();
+    let mut holder = database.connect().await.unwrap();
+    let lock = "BEGIN; LOCK TABLE link_keys IN ACCESS EXCLUSIVE MODE";
+    holder.execute(lock).await.unwrap();
+    let impatient = (*database)
+        .clone()
+        .options([("statement_timeout", "500ms")]);
+    let impatient = access(&impatient).await;
+    let removed = remove_expired(&impatient, 30).await;
+    assert!(
+        matches!(removed, Err(StoreError::TimedOut(_))),
+        "{removed:?}"
+    );
+    assert_eq!(
+        count(&mut connection, "SELECT count(*) FROM jobs").await,
+        29
+    );
+    holder.execute("COMMIT").await.unwrap();
+    remove_expired(&impatient, 30).await.unwrap();
+    assert_eq!(
+        count(&mut connection, "SELECT count(*) FROM link_keys").await,
+        0
+    );
+}
+
+#[tokio::test]
+async fn every_step_of_a_purge_has_an_index_in_the_order_of_time() {
+    let database = TestDatabase::new().await;
+    migrated(&database).await;
+    // Of empty tables, the whole is read more quickly.
+    let only = [
+        ("enable_seqscan", "off"),
+        ("enable_sort", "off"),
+        ("enable_bitmapscan", "off"),
+    ];
+    let access = access(&(*database).clone().options(only)).await;
+    remove_expired(&access, 30).await.unwrap();
+    let mut connection = database.connect().await.unwrap();
+    let used = "SELECT count(*) FROM pg_stat_user_indexes WHERE idx_scan > 0 AND indexrelname IN \
+        ('links_by_expiry', 'links_disabled_by_expiry', 'link_keys_by_age', 'job_keys_by_age', 'jobs_by_end')";
+    // The server counts after a while.
+    while count(&mut connection, used).await < 5 {}
 }

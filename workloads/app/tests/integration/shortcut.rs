@@ -19,6 +19,7 @@ use shortener_app::{
     run::Server,
     shortcut::Shortcut,
     state::{AppState, Observed},
+    unescaped::Unescaped,
 };
 use shortener_common::{
     exposition::Format,
@@ -37,10 +38,10 @@ use tracing::Level;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
-    client::{Response, send, shorten},
+    client::{Connection, Response, send, shorten},
     management::{Keys, manage},
     pages::{BROWSER, expire_one},
-    support::{App, config, url_of},
+    support::{App, Blocker, config, url_of},
 };
 
 /// The caller, so that both responses name the same trace.
@@ -131,8 +132,9 @@ impl Ways {
         let state = app.state().clone();
         let router = router::public(state.clone());
         let mut servers = JoinSet::new();
-        let past = serve(&mut servers, Shortcut::new(state.clone(), router.clone()));
-        let through = serve(&mut servers, router);
+        let shortcut = Shortcut::new(state.clone(), router.clone());
+        let past = serve(&mut servers, Unescaped(shortcut));
+        let through = serve(&mut servers, Unescaped(router));
         Self {
             ways: [past, through],
             state,
@@ -157,6 +159,16 @@ impl Ways {
         series.collect()
     }
 
+    /// Returns the counters that have increased, and by how much.
+    fn counted_since(&self, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+        let mut counted = self.counters();
+        for (series, value) in &mut counted {
+            *value -= before.get(series).copied().unwrap_or_default();
+        }
+        counted.retain(|_, value| *value > 0);
+        counted
+    }
+
     /// Sends a request along one way, and returns what is seen of it.
     async fn see(&self, way: SocketAddr, request: &str) -> Seen {
         let before = self.counters();
@@ -164,17 +176,8 @@ impl Ways {
         let (reader, mut lines) = unbounded_channel();
         READER.set(Some(reader));
         let response = send(way, request).await;
-        let line = timeout(SOON, lines.recv()).await.unwrap().unwrap();
-        let mut line: Value = serde_json::from_slice(&line).unwrap();
-        let members = line.as_object_mut().unwrap();
-        for varies in ["timestamp", "span_id", "duration"] {
-            assert!(members.remove(varies).is_some(), "{varies} is missing");
-        }
-        let mut counted = self.counters();
-        for (series, value) in &mut counted {
-            *value -= before.get(series).copied().unwrap_or_default();
-        }
-        counted.retain(|_, value| *value > 0);
+        let line = constant(&timeout(SOON, lines.recv()).await.unwrap().unwrap());
+        let counted = self.counted_since(&before);
         let Response {
             status,
             headers,
@@ -205,6 +208,16 @@ impl Ways {
         assert!(past.counted.values().eq(&[1, 1]), "{past:?}");
         past
     }
+}
+
+/// Returns a line of the log without what is never the same.
+fn constant(line: &[u8]) -> Value {
+    let mut line: Value = serde_json::from_slice(line).unwrap();
+    let members = line.as_object_mut().unwrap();
+    for varies in ["timestamp", "span_id", "duration"] {
+        assert!(members.remove(varies).is_some(), "{varies} is missing");
+    }
+    line
 }
 
 /// Returns a request with these further header lines.
@@ -259,6 +272,7 @@ async fn a_request_is_answered_counted_and_logged_alike_along_both_ways() {
         for (target, status) in [
             ("/to", 302),
             ("/to?x=1", 302),
+            ("/%74%6f", 302),
             ("http://elsewhere/to", 302),
             ("/none", 404),
             ("/ended", 410),
@@ -283,6 +297,35 @@ async fn a_request_is_answered_counted_and_logged_alike_along_both_ways() {
 }
 
 #[tokio::test]
+async fn a_request_whose_client_left_is_counted_and_logged_alike_along_both_ways() {
+    let database = TestDatabase::new().await;
+    make_links(&database).await;
+    let ways = Ways::start(&database, |_| {}).await;
+    let mut blocker = Blocker::hold(&database).await;
+    let mut seen = Vec::new();
+    for (number, way) in (1..).zip(ways.ways) {
+        let before = ways.counters();
+        let (reader, mut lines) = unbounded_channel();
+        READER.set(Some(reader));
+        let mut leaving = Connection::open(way).await;
+        let path = format!("/unknown-{number}");
+        leaving.write(request("GET", &path, "").as_bytes()).await;
+        blocker.wait_for_blocked(number).await;
+        leaving.close_sending().await;
+        let mut line = constant(&timeout(SOON, lines.recv()).await.unwrap().unwrap());
+        assert_eq!(line["url.path"].take(), path.as_str());
+        assert_eq!(line["http.response.status_code"], 499, "{line}");
+        assert_eq!(line["error.type"], "cancelled", "{line}");
+        let counted = ways.counted_since(&before);
+        assert!(counted.values().eq(&[1, 1]), "{counted:?}");
+        assert!(leaving.response(true).await.is_none());
+        seen.push((line, counted));
+    }
+    assert_eq!(seen[0], seen[1]);
+    blocker.release().await;
+}
+
+#[tokio::test]
 async fn what_is_no_redirect_is_the_same_as_well() {
     let database = TestDatabase::new().await;
     make_links(&database).await;
@@ -294,7 +337,10 @@ async fn what_is_no_redirect_is_the_same_as_well() {
         ("HEAD", "/to+", 200),
         ("GET", "/", 404),
         ("GET", "/a/b", 404),
-        ("GET", "/%74o", 404),
+        ("GET", "/%74o%2B", 404),
+        ("GET", "/%2574o", 404),
+        ("GET", "/to%0a", 404),
+        ("POST", "/%74o", 405),
         ("GET", "/docs", 404),
         ("GET", "/Health", 404),
         ("HEAD", "/health", 200),

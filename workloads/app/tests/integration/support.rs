@@ -79,6 +79,11 @@ impl App {
         Self::serve(config, CodeSpace::default()).await
     }
 
+    /// Starts an app with the schema that it finds.
+    pub async fn serve_as_it_is(database: &PgConnectOptions) -> Self {
+        Self::serve(config(&url_of(database)), CodeSpace::default()).await
+    }
+
     pub async fn serve(config: ServeArgs, space: CodeSpace) -> Self {
         let memory = config.divide_memory().unwrap();
         let telemetry = config.telemetry.start(SERVICE, &memory).unwrap();
@@ -160,6 +165,11 @@ impl Blocker {
             holder,
             observer: database.connect().await.unwrap(),
         }
+    }
+
+    /// Blocks nothing, and observes what others block.
+    pub async fn of_nothing(database: &PgConnectOptions) -> Self {
+        Self::lock(database, "BEGIN").await
     }
 
     /// Returns the number of blocked statements.

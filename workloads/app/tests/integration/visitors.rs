@@ -135,7 +135,7 @@ async fn visitors_without_a_link_are_sent_to_the_targets() {
         }
     }
     // What cannot be a code, and previews, stay errors.
-    for path in ["/a/b", "/favicon.ico", "/robots.txt", "/%61", "/none+"] {
+    for path in ["/a/b", "/favicon.ico", "/robots.txt", "/%C3%A4", "/none+"] {
         get(app.public, path).await.problem(404, "not-found");
     }
     get(app.public, "/ended+")

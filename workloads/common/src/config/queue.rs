@@ -6,7 +6,7 @@ use lapin::uri::{AMQPScheme, AMQPUri};
 use url::{Host, Url};
 
 use super::{QueueTlsFiles, given, port, without_brackets};
-use crate::queue::{Broker, public_tasks::PublicTasks};
+use crate::queue::Broker;
 
 /// The default port of a broker with TLS.
 const AMQPS_PORT: u16 = 5671;
@@ -40,10 +40,6 @@ pub struct QueueArgs {
     /// The certificates.
     #[command(flatten)]
     pub tls: QueueTlsFiles,
-    /// Tasks that can be enqueued without a key, separated by commas; `*` stands for every task except purge_expired,
-    /// reindex and wait. Empty: none.
-    #[arg(long, env, default_value = "*", value_parser = PublicTasks::parse)]
-    pub public_tasks: PublicTasks,
 }
 
 impl QueueArgs {

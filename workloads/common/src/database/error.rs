@@ -16,6 +16,10 @@ pub enum StoreError {
     /// The database is down, read-only, overloaded or unreachable. A later attempt may succeed.
     #[error("database unavailable: {0}")]
     Unavailable(String),
+    /// The database answers, but not within the time of a statement. The next attempt takes as long, unless the load is
+    /// lower then.
+    #[error("database too slow: {0}")]
+    TimedOut(String),
     /// Every connection to the database is in use, and too many operations wait for one. A later attempt may succeed.
     #[error("the connections to the database are busy")]
     Busy,
@@ -31,6 +35,21 @@ pub(super) fn is_connection_error(error: &sqlx::Error) -> bool {
         error,
         Io(_) | Tls(_) | Protocol(_) | PoolTimedOut | PoolClosed | WorkerCrashed
     )
+}
+
+/// Returns true if the connection has ended, for example with its server or because somebody ended it.
+pub(super) fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) => true,
+        sqlx::Error::Database(last) => {
+            // Shutdown of a session and of the server, and connections that failed.
+            let code = last.code().unwrap_or_default();
+            ["57P01", "57P02", "08"]
+                .iter()
+                .any(|class| code.starts_with(class))
+        }
+        _ => false,
+    }
 }
 
 /// Returns true if a pooler between this program and the server refused the settings of the connection. Another attempt

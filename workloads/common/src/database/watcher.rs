@@ -22,16 +22,14 @@ use tokio::{
 use super::{Admission, DatabaseState, PoolAdmission, Pools, ProbeRequests, no_answer, unusable};
 use crate::{
     backends::{Health, Unusable},
-    time_limits::{DATABASE_CHECK, DATABASE_CHECK_GRACE, DATABASE_OPERATION},
+    time_limits::{
+        DATABASE_CHECK, DATABASE_CHECK_GRACE, DATABASE_FROZEN, DATABASE_LOGIN, DATABASE_OPERATION,
+    },
 };
 
 /// The time in which a server accepts a connection; its kernel does so even if the server is overloaded. Otherwise the
 /// machine or the pod is gone.
 const ACCEPT: Duration = Duration::from_millis(500);
-/// The timeout of a probe of a server that accepts connections, and of a login to it. Silence alone does not prove an outage: on an overloaded
-/// node a server may need more than a second for an answer, and treating a live database as down fails every request.
-/// Only the first requests of a frozen database wait this long.
-const FROZEN: Duration = Duration::from_secs(3);
 /// The interval between probes that no request triggered.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between connection attempts during an outage.
@@ -79,7 +77,7 @@ impl Watcher {
     async fn connect(&self) -> Result<PgConnection, Unusable> {
         let begun = Instant::now();
         let attempt = async { Some(self.options.connect().await) };
-        match self.in_time(attempt).await {
+        match self.in_time(DATABASE_LOGIN, attempt).await {
             Some(connected) => connected.map_err(|error| unusable(&error)),
             None => Err(no_answer(begun.elapsed())),
         }
@@ -97,8 +95,7 @@ impl Watcher {
             // Not at every rejected write: a read-only database still serves reads over the existing connections.
             let lost_primary = reconnected.elapsed() > RECONNECT
                 && self.probes.reconnect.swap(false, Ordering::Relaxed);
-            let probe = self.probe(connection, lost_primary);
-            match self.in_time(probe).await {
+            match self.probe(connection, lost_primary).await {
                 Some((answered, same_connection)) => {
                     connection = answered;
                     if !same_connection {
@@ -112,20 +109,25 @@ impl Watcher {
         self.close_pool();
     }
 
-    /// Returns the answer to a probe, or `None` if it took too long.
-    async fn in_time<T>(&self, probe: impl Future<Output = Option<T>>) -> Option<T> {
+    /// Returns the answer to a question, or `None` if it took longer than `limit`, or much less where the server
+    /// accepts no connections.
+    async fn in_time<T>(
+        &self,
+        limit: Duration,
+        question: impl Future<Output = Option<T>>,
+    ) -> Option<T> {
         tokio::select! {
             biased;
-            answer = probe => answer,
-            () = self.silence() => None,
+            answer = question => answer,
+            () = self.silence(limit) => None,
         }
     }
 
-    /// Completes when a probe that began at the same time counts as unanswered.
-    async fn silence(&self) {
+    /// Completes when a question that began at the same time counts as unanswered.
+    async fn silence(&self, limit: Duration) {
         let begun = Instant::now();
         let limit = match timeout(ACCEPT, self.is_accepting()).await {
-            Ok(true) => FROZEN,
+            Ok(true) => limit,
             _ => DATABASE_CHECK,
         };
         sleep(limit.saturating_sub(begun.elapsed())).await;
@@ -147,14 +149,15 @@ impl Watcher {
         mut connection: PgConnection,
         reconnect: bool,
     ) -> Option<(PgConnection, bool)> {
-        if !reconnect && connection.ping().await.is_ok() {
-            return Some((connection, true));
+        if !reconnect {
+            let ping = async { Some(connection.ping().await) };
+            // A server that is silent is frozen. One that has ended the session may take a login.
+            if self.in_time(DATABASE_FROZEN, ping).await?.is_ok() {
+                return Some((connection, true));
+            }
         }
-        self.options
-            .connect()
-            .await
-            .ok()
-            .map(|connection| (connection, false))
+        let connected = self.connect().await.ok();
+        connected.map(|connection| (connection, false))
     }
 
     /// Waits, but at most until a request triggers a probe or the last handle is dropped.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     database::StoreError,
-    vector::{VectorError, VectorStore},
+    vector::{Shape, VectorError, VectorStore},
 };
 
 /// The upper bound of vectors and payloads that are read at once, in bytes. A larger first document is still read.
@@ -113,7 +113,7 @@ impl Documents {
         let mut report = Report::default();
         let mut left: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
         while !left.is_empty() {
-            let mut plan = self.read(&left, store.size()).await?;
+            let mut plan = self.read(&left, store.shape()).await?;
             push(&mut plan, store).await?;
             report.add(&plan);
             left = self.settle(plan, &left).await?;
@@ -122,7 +122,7 @@ impl Documents {
     }
 
     /// Reads as many of the documents as fit one batch.
-    async fn read(&self, ids: &[i64], size: usize) -> Result<Plan, StoreError> {
+    async fn read(&self, ids: &[i64], shape: Shape) -> Result<Plan, StoreError> {
         let rows = self
             .0
             .run("SELECT documents", |pool| async move {
@@ -130,7 +130,7 @@ impl Documents {
                 read.fetch_all(&pool).await
             })
             .await?;
-        Plan::new(ids, rows, size)
+        Plan::new(ids, rows, shape)
     }
 
     /// Records the versions that the store has now. Returns the remaining identifiers: documents that were not read
@@ -195,11 +195,17 @@ async fn note(
 
 #[cfg(test)]
 mod tests {
+    use qdrant_client::qdrant::Distance;
     use serde_json::json;
     use shortener_testing::database::TestDatabase;
 
     use super::*;
     use crate::documents::tests::documents;
+
+    const LINE: Shape = Shape {
+        size: 1,
+        distance: Distance::Cosine,
+    };
 
     fn id(number: u64) -> DocumentId {
         DocumentId::new(number).unwrap()
@@ -210,14 +216,14 @@ mod tests {
         let database = TestDatabase::new().await;
         let documents = documents(&database).await;
         documents.put(id(1), &[1.0], "{}".into()).await.unwrap();
-        let slow = documents.read(&[1], 1).await.unwrap();
+        let slow = documents.read(&[1], LINE).await.unwrap();
         documents.delete(id(1)).await.unwrap();
-        let quick = documents.read(&[1], 1).await.unwrap();
+        let quick = documents.read(&[1], LINE).await.unwrap();
         assert_eq!(quick.removed.ids, [1]);
         assert!(documents.settle(quick, &[1]).await.unwrap().is_empty());
         assert_eq!(slow.indexed.ids, [1]);
         assert_eq!(documents.settle(slow, &[1]).await.unwrap(), [1]);
-        let again = documents.read(&[1], 1).await.unwrap();
+        let again = documents.read(&[1], LINE).await.unwrap();
         assert_eq!(again.absent, [1]);
         assert!(documents.settle(again, &[1]).await.unwrap().is_empty());
     }
@@ -235,7 +241,7 @@ mod tests {
         let mut left: Vec<i64> = (0..8).collect();
         let rounds: [[&[i64]; 3]; 2] = [[&[0, 1, 2], &[], &[3, 4, 5, 6]], [&[3, 4, 6], &[5], &[]]];
         for [indexed, removed, rest] in rounds {
-            let plan = documents.read(&left, 1).await.unwrap();
+            let plan = documents.read(&left, LINE).await.unwrap();
             assert_eq!(plan.indexed.ids, indexed);
             assert_eq!(plan.removed.ids, removed);
             left = documents.settle(plan, &left).await.unwrap();

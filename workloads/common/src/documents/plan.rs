@@ -6,17 +6,20 @@ use qdrant_client::{Payload, qdrant::PointStruct};
 use serde_json::{Map, Value};
 
 use super::{DocumentId, malformed};
-use crate::database::StoreError;
+use crate::{
+    database::StoreError,
+    vector::{Shape, Unfit},
+};
 
 /// The changes made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Number of documents that were written to the store.
     pub indexed: usize,
     /// Number of points that were removed from the store.
     pub removed: usize,
-    /// Documents whose vectors differ in length from those of the collection.
-    pub unfit: Vec<DocumentId>,
+    /// Documents whose vectors the collection does not take.
+    pub unfit: Vec<(DocumentId, Unfit)>,
 }
 
 /// A row of a document: identifier, version, true if the contents were read, vector and payload.
@@ -43,12 +46,14 @@ pub(super) struct Plan {
     pub(super) indexed: Versions,
     pub(super) removed: Versions,
     pub(super) unfit: Versions,
+    /// Why the documents of `unfit` are, at equal positions.
+    reasons: Vec<Unfit>,
     /// Identifiers without a row; the store may still have a point.
     pub(super) absent: Vec<i64>,
 }
 
 impl Plan {
-    pub(super) fn new(ids: &[i64], rows: Vec<Row>, size: usize) -> Result<Self, StoreError> {
+    pub(super) fn new(ids: &[i64], rows: Vec<Row>, shape: Shape) -> Result<Self, StoreError> {
         let mut plan = Self::default();
         let found: HashSet<i64> = rows.iter().map(|row| row.0).collect();
         plan.absent = ids
@@ -57,11 +62,14 @@ impl Plan {
             .filter(|id| !found.contains(id))
             .collect();
         for (id, version, is_read, vector, payload) in rows {
-            match vector {
+            match vector.map(|vector| shape.fit(&vector)) {
                 None if !is_read => {}
                 None => plan.removed.push(id, version),
-                Some(vector) if vector.len() != size => plan.unfit.push(id, version),
-                Some(vector) => {
+                Some(Err(reason)) => {
+                    plan.unfit.push(id, version);
+                    plan.reasons.push(reason);
+                }
+                Some(Ok(vector)) => {
                     let payload = payload.unwrap_or_default();
                     plan.indexed.push(id, version);
                     let payload: Map<String, Value> =
@@ -94,8 +102,8 @@ impl Report {
     pub(super) fn add(&mut self, plan: &Plan) {
         self.indexed += plan.indexed.ids.len();
         self.removed += plan.removed.ids.len() + plan.absent.len();
-        self.unfit
-            .extend(plan.unfit.ids.iter().copied().map(DocumentId));
+        let ids = plan.unfit.ids.iter().copied().map(DocumentId);
+        self.unfit.extend(ids.zip(plan.reasons.iter().copied()));
     }
 
     pub(super) fn join(&mut self, other: Self) {

@@ -8,7 +8,7 @@ use lapin::{
 use uuid::Uuid;
 
 use super::{
-    job::{header, id_of, label, names_of, text_of},
+    job::{Fields, header, id_of, label, text_of},
     origin::{ORIGIN, Origin},
 };
 
@@ -18,11 +18,11 @@ const DEATHS: &str = "x-death";
 /// What a list of dead letters shows of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The identifier of the job; `None` if the message never was one.
+    /// The identifier of the job; `None` if the message has none.
     pub id: Option<Uuid>,
     /// The client's name of the task; empty if there is none.
     pub task: String,
-    /// The client's name of the job, unless it is a list or an object.
+    /// The client's name of the job.
     pub client_id: Option<String>,
     pub origin: Origin,
     /// The broker's word for the reason: `delivery_limit`, `rejected`, `expired` or `maxlen`.
@@ -37,14 +37,14 @@ impl DeadLetter {
     /// Reads a message of the dead-letter queue. Its values are not kept, so that a large job takes no more memory.
     #[must_use]
     pub fn read(properties: &BasicProperties, body: &[u8]) -> Self {
-        let names = names_of(body).unwrap_or_default();
+        let fields = Fields::read(body).unwrap_or_default();
         let death = last_death(properties);
         let of_death = |name: &str| death.and_then(|death| death.inner().get(name));
         let reason = of_death("reason").and_then(text_of);
         Self {
             id: id_of(properties),
-            task: names.task,
-            client_id: names.client_id,
+            task: fields.task,
+            client_id: fields.client_id,
             origin: Origin::of(header(properties, ORIGIN)),
             reason: reason.map(|reason| label(&String::from_utf8_lossy(reason))),
             died_at: of_death("time").and_then(time),
@@ -154,26 +154,20 @@ mod tests {
     }
 
     #[test]
-    fn the_client_s_own_name_of_a_job_is_shown_unless_it_may_be_large() {
+    fn the_client_s_own_name_of_a_job_is_shown_as_a_worker_finds_it() {
         for (body, expected) in [
             ("{}", None),
-            (r#"{"id":null}"#, None),
-            (r#"{"id":"a\u0000"}"#, Some("a\u{fffd}")),
-            (r#"{"id":-1}"#, Some("-1")),
-            (r#"{"id":1.0}"#, Some("1.0")),
-            (r#"{"id":true}"#, Some("true")),
-            (r#"{"id":[1,[2]],"task":"a"}"#, None),
-            (r#"{"id":{"a":1},"task":"a"}"#, None),
-            (r#"{"deep":{"id":1}}"#, None),
+            (
+                r#"{"id":18446744073709551617}"#,
+                Some("18446744073709551617"),
+            ),
+            (r#"{"id":[1,[2]],"task":"a"}"#, Some("[1,[2]]")),
             (r#"{"id":1"#, None),
             ("[1]", None),
         ] {
             let letter = DeadLetter::read(&message(&[]), body.as_bytes());
             assert_eq!(letter.client_id.as_deref(), expected, "{body}");
         }
-        let long = format!("{{\"id\":\"{}\"}}", "x".repeat(300));
-        let letter = DeadLetter::read(&message(&[]), long.as_bytes());
-        assert_eq!(letter.client_id.unwrap().len(), 256);
     }
 
     proptest! {

@@ -1,16 +1,17 @@
 //! A job as a message: the body is the JSON object of the client, unchanged; everything else is in the properties.
 
-mod task;
+mod fields;
+mod rules;
 
 use jiff::Timestamp;
 use lapin::{
     BasicProperties,
     types::{AMQPValue, FieldTable},
 };
-use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-pub use self::task::{names_of, task_of};
+pub use self::{fields::Fields, rules::FieldError};
 use super::origin::{ORIGIN, Origin};
 use crate::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 
@@ -49,15 +50,10 @@ pub fn properties(
 /// A job as a worker receives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The identifier, assigned when the job was accepted.
+    /// The identifier, assigned when the job was accepted; a new one if the message has none.
     pub id: Uuid,
     pub origin: Origin,
-    /// The client's name of the task; empty if there is none.
-    pub task: String,
-    /// The client's name of the job. It is stored as data and never used as an identifier.
-    pub client_id: Option<String>,
-    /// The whole object.
-    pub payload: Map<String, Value>,
+    pub fields: Fields,
     /// The object exactly as the client wrote it.
     pub text: String,
     /// The trace context of the processing, a child of the publication.
@@ -66,16 +62,10 @@ pub struct Job {
     pub returns: u32,
 }
 
-/// The reason why a message can never become a job.
+/// A message that can never become a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
-    /// The body is not a JSON object.
-    #[error("the body is not a JSON object")]
-    Body,
-    /// The message has no valid identifier. Without one, a redelivery could not be distinguished from a new job.
-    #[error("the property message-id is not a UUID")]
-    MessageId,
-}
+#[error("the body is not a JSON object")]
+pub struct Invalid;
 
 impl Job {
     /// Parses a message.
@@ -83,29 +73,31 @@ impl Job {
     /// # Errors
     /// Fails if the message is not a job. Such a message never becomes one.
     pub fn parse(properties: &BasicProperties, body: Vec<u8>) -> Result<Self, Invalid> {
-        let id = id_of(properties).ok_or(Invalid::MessageId)?;
-        let text = String::from_utf8(body).map_err(|_| Invalid::Body)?;
-        let Ok(Value::Object(payload)) = serde_json::from_str(&text) else {
-            return Err(Invalid::Body);
-        };
+        let fields = Fields::read(&body).map_err(|_| Invalid)?;
         Ok(Self {
-            id,
+            id: id_of(properties).unwrap_or_else(Uuid::now_v7),
             origin: Origin::of(header(properties, ORIGIN)),
-            // As the app found it when it decided whether the sender may enqueue it.
-            task: task_of(text.as_bytes()).map_err(|_| Invalid::Body)?,
-            client_id: payload.get("id").and_then(client_id),
-            payload,
-            text,
+            fields,
+            text: String::from_utf8(body).map_err(|_| Invalid)?,
             trace: trace_of(properties),
             returns: returns(properties),
         })
     }
 }
 
-/// Returns the identifier of the job in a message; `None` if the message never becomes a job.
+/// Returns the identifier of the job in a message; `None` if it has none. Messages of other senders may have one of another
+/// form: a UUID is made of it, the same one at every delivery.
 #[must_use]
 pub fn id_of(properties: &BasicProperties) -> Option<Uuid> {
-    properties.message_id().as_ref()?.as_str().parse().ok()
+    let text = properties.message_id().as_ref()?.as_str();
+    (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| hashed(text)))
+}
+
+fn hashed(text: &str) -> Uuid {
+    let digest: [u8; 32] = Sha256::digest(text).into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 /// Returns the trace context of the processing, for jobs and for invalid messages.
@@ -162,15 +154,6 @@ pub(super) fn text_of(value: &AMQPValue) -> Option<&[u8]> {
     }
 }
 
-/// Keeps a string as it is, and formats any other value as JSON.
-pub(super) fn client_id(id: &Value) -> Option<String> {
-    match id {
-        Value::Null => None,
-        Value::String(id) => Some(label(id)),
-        other => Some(label(&other.to_string())),
-    }
-}
-
 /// Shortens a text for log lines, and replaces the one character that PostgreSQL cannot store.
 pub(super) fn label(text: &str) -> String {
     // Nearly every text is fine as it is.
@@ -216,8 +199,8 @@ mod tests {
         let (id, trace, properties) = published();
         let body = r#"{ "task":"email", "id":1 }"#;
         let job = Job::parse(&properties, body.as_bytes().to_vec()).unwrap();
-        assert_eq!((job.id, job.task.as_str()), (id, "email"));
-        assert_eq!(job.client_id.as_deref(), Some("1"));
+        assert_eq!((job.id, job.fields.task.as_str()), (id, "email"));
+        assert_eq!(job.fields.client_id.as_deref(), Some("1"));
         assert_eq!(job.text, body);
         assert_eq!(job.trace.trace_id, trace.trace_id);
         assert_eq!(job.trace.parent, Some(trace.span_id));
@@ -262,52 +245,43 @@ mod tests {
     #[test]
     fn only_a_json_object_can_be_a_job() {
         for bad in ["", "x", "[]", "1", "null", "\"{}\"", "{\"a\":1,}", "{}{}"] {
-            assert_eq!(parsed(bad).unwrap_err(), Invalid::Body, "{bad}");
+            assert_eq!(parsed(bad).unwrap_err(), Invalid, "{bad}");
         }
         assert_eq!(
             Job::parse(&published().2, b"{\"a\":\"\xff\"}".to_vec()).unwrap_err(),
-            Invalid::Body
+            Invalid
         );
         assert!(parsed("{}").is_ok());
     }
 
     #[test]
-    fn a_job_needs_an_identity() {
+    fn a_message_without_a_uuid_is_a_job() {
+        let id = |id: &str| {
+            let properties = BasicProperties::default().with_message_id(id.into());
+            Job::parse(&properties, b"{}".to_vec()).unwrap().id
+        };
+        assert_eq!(id("m-1"), id("m-1"));
+        assert_eq!(id("m-1").get_version_num(), 8);
+        assert_ne!(id("m-1"), id("m-2"));
         for properties in [
             BasicProperties::default(),
-            BasicProperties::default().with_message_id("7".into()),
+            BasicProperties::default().with_message_id("".into()),
         ] {
-            assert_eq!(
-                Job::parse(&properties, b"{}".to_vec()).unwrap_err(),
-                Invalid::MessageId
-            );
+            assert_eq!(id_of(&properties), None);
+            let parse = || Job::parse(&properties, b"{}".to_vec()).unwrap().id;
+            assert_ne!(parse(), parse());
         }
     }
 
     #[test]
-    fn task_and_client_identifier_are_taken_from_any_object() {
+    fn long_names_are_cut_and_have_no_character_that_the_database_cannot_store() {
         let long = "x".repeat(300);
-        let very_long = format!("{{\"task\":\"{long}\",\"id\":[\"{long}\"]}}");
-        let cut = format!("[\"{}", &long[..254]);
-        for (body, task, client_id) in [
-            ("{}", "", None),
-            (r#"{"task":7,"id":null}"#, "", None),
-            (r#"{"task":"a","id":"b"}"#, "a", Some("b")),
-            (r#"{"id":1.5}"#, "", Some("1.5")),
-            (r#"{"id":{"a":[true]}}"#, "", Some(r#"{"a":[true]}"#)),
-            (
-                r#"{"task":"a\u0000b","id":"\u0000"}"#,
-                "a\u{fffd}b",
-                Some("\u{fffd}"),
-            ),
-            (very_long.as_str(), &long[..256], Some(cut.as_str())),
-        ] {
-            let job = parsed(body).unwrap();
-            assert_eq!(
-                (job.task.as_str(), job.client_id.as_deref()),
-                (task, client_id)
-            );
-        }
+        let job = parsed(&format!(r#"{{"task":"{long}","id":"{long}"}}"#)).unwrap();
+        assert_eq!(job.fields.task, long[..256]);
+        assert_eq!(job.fields.client_id.as_deref(), Some(&long[..256]));
+        let job = parsed(r#"{"task":"a\u0000b","id":"\u0000"}"#).unwrap();
+        assert_eq!(job.fields.task, "a\u{fffd}b");
+        assert_eq!(job.fields.client_id.as_deref(), Some("\u{fffd}"));
     }
 
     #[test]

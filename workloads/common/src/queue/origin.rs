@@ -1,4 +1,5 @@
-//! The sender of a job, as a header of its message. The workers need it, because a job may be older than the settings.
+//! The sender of a job, as a header of its message. The workers store less of a job that anyone could send, and when they
+//! reject it, it becomes no dead letter.
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -8,17 +8,10 @@ use qdrant_client::qdrant::{
 };
 use tonic::{Code, Status};
 
-use super::{VectorError, VectorStore};
+use super::{Shape, VectorError, VectorStore};
 
 /// The payload fields with an index for filters.
 const INDEXED_FIELDS: [&str; 1] = ["category"];
-
-/// The properties of a collection that cannot be changed later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) size: u32,
-    pub(super) distance: Distance,
-}
 
 impl fmt::Display for Shape {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

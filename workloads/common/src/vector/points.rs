@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// A search for the nearest points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// The vector to which the points should be near.
+    /// The vector to which the points should be near, as the collection takes it.
     pub vector: Vec<f32>,
     /// Maximum number of hits.
     pub limit: u64,
@@ -23,18 +23,22 @@ pub struct Query {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
     pub id: u64,
-    /// The score by the distance of the collection.
+    /// The score by the distance of the collection, a finite number.
     pub score: f32,
     /// The payload, if requested.
     pub payload: Option<Map<String, Value>>,
 }
 
 impl Hit {
-    /// Returns the hit, or `None` for a foreign point: the stack's own points are all identified by a number.
+    /// Returns the hit, or `None` for a foreign point: the stack's own points are all identified by a number, and have
+    /// finite scores.
     pub(super) fn new(point: ScoredPoint, with_payload: bool) -> Option<Self> {
         let Some(PointIdOptions::Num(id)) = point.id?.point_id_options else {
             return None;
         };
+        if !point.score.is_finite() {
+            return None;
+        }
         let payload = || Map::from(Payload::from(point.payload));
         Some(Self {
             id,

@@ -21,14 +21,25 @@ pub(super) fn log_invalid(trace: TraceContext, invalid: &Invalid) {
     );
 }
 
+/// Writes the log line of a job whose message has no identifier: a redelivery would repeat its effect.
+pub(super) fn log_unnamed(job: &Job) {
+    tracing::warn!(
+        event = "job_unnamed",
+        trace_id = %job.trace.trace_id,
+        span_id = %job.trace.span_id,
+        job.id = %job.id,
+        "job_unnamed"
+    );
+}
+
 /// Adds the client's names of a job to the span.
 pub(super) fn describe(job: &Job, span: &mut Span) {
     if !span.is_recording() {
         return;
     }
-    span.set("job.task", job.task.clone())
+    span.set("job.task", job.fields.task.clone())
         .set("job.returns", i64::from(job.returns));
-    if let Some(id) = &job.client_id {
+    if let Some(id) = &job.fields.client_id {
         span.set("job.client_id", id.clone());
     }
 }
@@ -39,8 +50,8 @@ pub(super) fn log_start(job: &Job) {
         trace_id = %job.trace.trace_id,
         span_id = %job.trace.span_id,
         job.id = %job.id,
-        job.client_id = job.client_id.as_deref(),
-        job.task = job.task,
+        job.client_id = job.fields.client_id.as_deref(),
+        job.task = job.fields.task,
         job.returns = job.returns,
         "job_start"
     );
@@ -55,8 +66,8 @@ pub(super) fn log_end(job: &Job, outcome: &JobOutcome, duration: Duration) {
                 trace_id = %job.trace.trace_id,
                 span_id = %job.trace.span_id,
                 job.id = %job.id,
-                job.client_id = job.client_id.as_deref(),
-                job.task = job.task,
+                job.client_id = job.fields.client_id.as_deref(),
+                job.task = job.fields.task,
                 duration = duration.as_secs_f64(),
                 error.message = outcome.reason(),
                 $event
@@ -67,7 +78,7 @@ pub(super) fn log_end(job: &Job, outcome: &JobOutcome, duration: Duration) {
         JobOutcome::Done => line!(info, "job_done"),
         JobOutcome::Duplicate => line!(info, "job_duplicate"),
         JobOutcome::Failed { .. } => line!(error, "job_failed"),
-        JobOutcome::Rejected(_) | JobOutcome::Invalid(_) => line!(error, "job_rejected"),
+        JobOutcome::Rejected { .. } | JobOutcome::Invalid(_) => line!(error, "job_rejected"),
         JobOutcome::GivenBack => line!(warn, "job_given_back"),
     }
 }

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
 use shortener_common::{
     documents::{DocumentId, IndexError},
     queue::job::Job,
@@ -19,9 +18,9 @@ impl Task for Index {
             let Some(vector) = &context.vector else {
                 return context.disabled.outcome();
             };
-            let Some(id) = id(&job.payload) else {
-                let rule = format!("`id` must be a whole number from 0 to {}", DocumentId::MAX);
-                return Ok(Outcome::Reject(rule));
+            let id = match job.fields.document() {
+                Ok(id) => id,
+                Err(error) => return Ok(Outcome::Reject(error.to_string())),
             };
             outcome_of(index(vector, id, job, context.time_limit).await)
         })
@@ -40,40 +39,11 @@ async fn index(
         documents.reindex(job.id, store, limit).await?;
     }
     let report = documents.index([id], store).await?;
-    Ok(match report.unfit.is_empty() {
-        true => Outcome::done(),
-        false => Outcome::Reject(format!(
-            "the vector of document {} does not have {} numbers, as the collection requires: store the document again",
-            id.get(),
-            store.size()
+    Ok(match report.unfit.first() {
+        None => Outcome::done(),
+        Some((id, unfit)) => Outcome::Reject(format!(
+            "the vector of document {} {unfit}, as the collection requires: store the document again",
+            id.get()
         )),
     })
-}
-
-fn id(payload: &Map<String, Value>) -> Option<DocumentId> {
-    DocumentId::new(payload.get("id")?.as_u64()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_document_is_named_by_an_unsigned_integer() {
-        for (value, expected) in [
-            (json!(0), Some(0)),
-            (json!(DocumentId::MAX), Some(DocumentId::MAX)),
-            (json!(DocumentId::MAX + 1), None),
-            (json!(-1), None),
-            (json!(1.5), None),
-            (json!("1"), None),
-            (json!(null), None),
-        ] {
-            let payload = json!({"id": value}).as_object().cloned().unwrap();
-            assert_eq!(id(&payload).map(DocumentId::get), expected, "{value}");
-        }
-        assert_eq!(id(&Map::new()), None);
-    }
 }

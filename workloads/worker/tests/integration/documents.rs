@@ -270,7 +270,7 @@ async fn what_can_never_be_indexed_becomes_a_dead_letter_with_the_reason() {
         (json!({"task": "index", "id": "1"}), "`id` must be"),
         (
             json!({"task": "index", "id": 1}),
-            "document 1 does not have 4 numbers",
+            "document 1 must have 4 numbers, not 2",
         ),
     ] {
         let reason = scene.refused(job).await;

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use lapin::{BasicProperties, types::AMQPValue};
+use shortener_common::queue::origin::Origin;
 use shortener_testing::{broker::Broker, database::TestDatabase};
 use shortener_worker::tasks::{Outcome, Registry};
 use uuid::Uuid;
 
 use crate::support::{
-    Count, Flaky, Running, act, config, effects, prepare, publish, row, wait_until,
+    Count, Flaky, Running, act, config, effects, prepare, publish, publish_as, row, wait_until,
 };
 
 /// Returns the broker's reason for dead-lettering a message.
@@ -62,11 +63,10 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
     let nonsense = publish(&broker, r#"{"task":"asks_nonsense"}"#).await;
     let never = publish(&broker, r#"{"task":"never"}"#).await;
     let not_json = publish(&broker, "not json").await;
-    broker.publish(BasicProperties::default(), b"{}").await;
     let good = publish(&broker, r#"{"task":"count"}"#).await;
 
     wait_until(&pool, good, "done").await;
-    broker.wait_for("jobs.dlq", (6, 0)).await;
+    broker.wait_for("jobs.dlq", (5, 0)).await;
     broker.wait_for("jobs", (0, 1)).await;
     for (id, message) in [
         (panics, "panicked"),
@@ -92,7 +92,7 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
     let rejected = ("failed".to_owned(), 1, Some("never valid".to_owned()));
     assert_eq!(row(&pool, never).await.unwrap(), rejected);
     assert_eq!(row(&pool, not_json).await, None);
-    assert_eq!(worker.processed("invalid").await, 2);
+    assert_eq!(worker.processed("invalid").await, 1);
 
     let mut reasons = Vec::new();
     while let Some(message) = broker.get("jobs.dlq").await {
@@ -109,10 +109,51 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
     }
     reasons.sort();
     let limit = "delivery_limit";
-    assert_eq!(
-        reasons,
-        [limit, limit, limit, "rejected", "rejected", "rejected"]
-    );
+    assert_eq!(reasons, [limit, limit, limit, "rejected", "rejected"]);
+}
+
+#[tokio::test]
+async fn a_statement_that_takes_too_long_fails_its_job_and_holds_up_no_other() {
+    let database = TestDatabase::new().await;
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let slow = act(|_, context| {
+        Box::pin(async move {
+            let slow = context.database.run("SELECT pg_sleep", |pool| async move {
+                let mut transaction = pool.begin().await?;
+                let limit = sqlx::query("SET LOCAL statement_timeout = '10ms'");
+                limit.execute(&mut *transaction).await?;
+                let sleep = sqlx::query("SELECT pg_sleep(60)");
+                sleep.execute(&mut *transaction).await
+            });
+            slow.await.map(|_| Outcome::done())
+        })
+    });
+    let tasks = Registry::default().with("count", Count).with("slow", slow);
+    let _worker = Running::start(config(&database, &broker.url()), tasks).await;
+
+    let slow = publish(&broker, r#"{"task":"slow"}"#).await;
+    let good = publish(&broker, r#"{"task":"count"}"#).await;
+    wait_until(&pool, good, "done").await;
+    broker.wait_for("jobs.dlq", (1, 0)).await;
+    let (state, attempts, _) = row(&pool, slow).await.unwrap();
+    assert_eq!((state.as_str(), attempts), ("failed", 5));
+}
+
+#[tokio::test]
+async fn a_job_that_anyone_could_send_and_that_never_succeeds_is_no_dead_letter() {
+    let database = TestDatabase::new().await;
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let worker = Running::start(config(&database, &broker.url()), failing()).await;
+    let never = publish_as(&broker, &Origin::Anonymous, r#"{"task":"never"}"#).await;
+    let rejected = ("failed".to_owned(), 1, Some("never valid".to_owned()));
+    wait_until(&pool, never, "failed").await;
+    assert_eq!(row(&pool, never).await.unwrap(), rejected);
+    let client = Origin::Client("shop".into());
+    let kept = publish_as(&broker, &client, r#"{"task":"never"}"#).await;
+    wait_until(&pool, kept, "failed").await;
+    broker.wait_for("jobs.dlq", (1, 0)).await;
+    broker.wait_for("jobs", (0, 1)).await;
+    assert_eq!(worker.processed("rejected").await, 2);
 }
 
 #[tokio::test]

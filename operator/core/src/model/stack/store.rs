@@ -10,6 +10,8 @@ use crate::{
     model::{
         access::Access,
         external::{TlsFile, TlsFileKind},
+        facts::ClaimFact,
+        quantity,
     },
 };
 
@@ -128,11 +130,47 @@ pub struct ManagedStore {
 /// The volume of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreVolume {
+    /// Size in the spec.
     pub size: Quantity,
-    /// Storage class; the cluster's default if absent.
+    /// Storage class in the spec; the cluster's default if absent.
     pub class: Option<String>,
+    /// Its claim, if that exists.
+    pub existing: Option<ClaimFact>,
     /// Major version of the database server that writes the data, if it is known.
     pub postgres_major: Option<u32>,
+}
+
+impl StoreVolume {
+    /// Returns the size that its claim requests. A volume never shrinks, and the API server takes back a growth that failed
+    /// only to more than the size of the volume. Otherwise an existing claim keeps what it requests.
+    pub fn request(&self) -> &Quantity {
+        let existing = self.existing.as_ref();
+        let live = existing.and_then(|claim| Some((claim.request.as_ref()?, claim.size()?)));
+        match live {
+            Some((request, size))
+                if !quantity::is_larger(&self.size.0, &size.0)
+                    && !quantity::is_same(&self.size.0, &request.0) =>
+            {
+                request
+            }
+            _ => &self.size,
+        }
+    }
+
+    /// Returns the storage class of its claim, which nobody can change.
+    pub fn claimed_class(&self) -> Option<&String> {
+        let existing = self.existing.as_ref();
+        existing.map_or(&self.class, |claim| &claim.class).as_ref()
+    }
+
+    /// Returns the access modes of its claim, which nobody can change.
+    pub fn access_modes(&self) -> Vec<String> {
+        let existing = self.existing.as_ref().map(|claim| &claim.access_modes);
+        match existing.filter(|modes| !modes.is_empty()) {
+            Some(modes) => modes.clone(),
+            None => vec!["ReadWriteOnce".to_owned()],
+        }
+    }
 }
 
 /// A Secret that the operator generated, now or earlier. The live Secret is authoritative, so its data is written

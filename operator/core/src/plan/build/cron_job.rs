@@ -14,18 +14,12 @@ use k8s_openapi::{
 
 use crate::{
     model::{
-        metadata::{Component, component_name, labels},
+        metadata::{CONFIG_CHECKSUM, Component, component_name, labels},
         stack::ValidatedStack,
     },
     plan::{objects::pod, stores::certificates},
 };
 
-/// Label and annotation that keep a sidecar out of the pods, which would run on after the work is done: those of Istio
-/// and of Linkerd.
-const WITHOUT_SIDECAR: [(&str, &str); 2] = [
-    ("sidecar.istio.io/inject", "false"),
-    ("linkerd.io/inject", "disabled"),
-];
 /// Fields of a pod that follow the app's `podTemplate`.
 const PLACEMENT: [&str; 9] = [
     "affinity",
@@ -101,17 +95,15 @@ fn template(
         restart_policy: Some("Never".to_owned()),
         ..certificates::mounted(stack, component, pod)
     };
-    let template = pod::template(stack, component, String::new(), pod);
+    let template = pod::without_sidecar(stack, component, String::new(), pod);
     let changes = stack.pod_templates.get(&Component::App);
     let followed = [&PLACEMENT[..], of_app].concat();
     let placed = changes.and_then(|changes| changes.only(&followed).onto(&template).ok());
     let mut template = placed.unwrap_or(template);
-    if let Some(metadata) = &mut template.metadata {
-        let without = WITHOUT_SIDECAR.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let labels = metadata.labels.get_or_insert_default();
-        labels.extend(without.clone());
-        // Without the checksum that restarts pods: each run reads its Secrets anew.
-        metadata.annotations = Some(without.into());
+    // Without the checksum that restarts pods: each run reads its Secrets anew.
+    let metadata = template.metadata.as_mut();
+    if let Some(annotations) = metadata.and_then(|metadata| metadata.annotations.as_mut()) {
+        annotations.remove(CONFIG_CHECKSUM);
     }
     template
 }

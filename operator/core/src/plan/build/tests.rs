@@ -3,7 +3,7 @@
 mod pods;
 mod programs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::LabelSelector,
@@ -108,8 +108,8 @@ const MINIMAL: [&str; 25] = [
     "CronJob/acme-purge",
     "PodDisruptionBudget/acme-app",
     "PodDisruptionBudget/acme-gateway",
-    "Ingress/acme-api",
-    "Ingress/acme",
+    "Ingress/acme-gateway-api",
+    "Ingress/acme-gateway",
 ];
 
 /// Holds components of a stack, whose parts are gone from it.
@@ -148,9 +148,7 @@ fn a_held_component_lacks_its_objects_and_no_other_does() {
         let is_theirs = |name: &String| {
             let (_, name) = name.split_once('/').unwrap();
             let mut components = components.iter().map(|component| component.as_str());
-            let ingress = components.clone().any(|it| it == "gateway");
             components.any(|it| name.starts_with(&format!("acme-{it}")))
-                || ingress && ["acme", "acme-api"].contains(&name)
         };
         let others: Vec<String> = whole.into_iter().filter(|name| !is_theirs(name)).collect();
         assert_eq!(names(&stack), others, "{components:?}");
@@ -446,8 +444,30 @@ fn a_stack_with_an_external_database_has_no_store() {
 }
 
 #[test]
+fn children_of_two_stacks_never_have_the_same_name() {
+    let stacks = [
+        every_profile(),
+        every_profile().standalone(),
+        every_profile().gateway_api().host("go.test").tls("go-tls"),
+    ];
+    let all: BTreeSet<String> = stacks.iter().flat_map(names).collect();
+    for name in &all {
+        let (kind, name) = name.split_once('/').unwrap();
+        // A stack has the name of another stack and a hyphen before its own suffix.
+        for other in &all {
+            let (of_kind, other) = other.split_once('/').unwrap();
+            let Some(suffix) = other.strip_prefix("acme") else {
+                panic!("{other}");
+            };
+            let meets = kind == of_kind && name != other && name.ends_with(suffix);
+            assert!(!meets, "{kind}: {name} is also {other} of another stack");
+        }
+    }
+}
+
+#[test]
 fn a_stack_that_routes_itself_has_no_ingress() {
-    let without_ingress = names_without(&["Ingress/acme-api", "Ingress/acme"]);
+    let without_ingress = names_without(&["Ingress/acme-gateway-api", "Ingress/acme-gateway"]);
     assert_eq!(names(&minimal_stack().standalone()), without_ingress);
     assert_eq!(
         names(&minimal_stack().conflict("links/older")),
@@ -458,7 +478,7 @@ fn a_stack_that_routes_itself_has_no_ingress() {
 #[test]
 fn a_stack_on_a_gateway_has_a_route_instead_of_ingresses() {
     let stack = minimal_stack().gateway_api();
-    let mut expected = names_without(&["Ingress/acme-api", "Ingress/acme"]);
+    let mut expected = names_without(&["Ingress/acme-gateway-api", "Ingress/acme-gateway"]);
     expected.push("HTTPRoute/acme");
     assert_eq!(names(&stack), expected);
     let secure = stack.clone().host("go.test").tls("go-tls");
@@ -478,8 +498,8 @@ fn a_gateway_of_its_own_waits_for_the_address_of_the_app() {
         names_without(&[
             "ConfigMap/acme-gateway",
             "Deployment/acme-gateway",
-            "Ingress/acme-api",
-            "Ingress/acme",
+            "Ingress/acme-gateway-api",
+            "Ingress/acme-gateway",
         ])
     );
 }

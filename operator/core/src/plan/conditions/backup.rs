@@ -79,7 +79,7 @@ impl<'a> Job<'a> {
                 "no run begins while backups are suspended, or the stack is paused or stopped",
             );
         }
-        pods::problem(&live.pods, self.component).unwrap_or_else(runs)
+        pods::problem(live, self.component).unwrap_or_else(runs)
     }
 
     /// Returns why the last run failed that was due or has ended, unless a run has succeeded since.

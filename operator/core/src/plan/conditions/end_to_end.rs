@@ -20,19 +20,30 @@ pub fn target(stack: &ValidatedStack) -> Option<EndToEndTarget> {
     let settings = stack.gateway.end_to_end.as_ref()?;
     // At the host of another stack, the link would be made there.
     let is_away = stack.stopped || stack.gateway.is_shut_out();
-    if is_away || without_key(settings).is_some() {
+    if is_away || without_key(stack, settings).is_some() {
         return None;
     }
-    let own = own_address(stack);
-    let address = settings.probe_url.clone().or(own);
     Some(EndToEndTarget {
-        address: address.unwrap_or_else(|| stack.public_url.clone()),
+        address: address(stack, settings),
         host: stack.gateway.host().to_owned(),
         key: known_key(settings),
         destination: destination(stack),
         jobs: has_workers(stack),
         interval: settings.interval,
     })
+}
+
+/// Returns the address to which the requests go.
+fn address(stack: &ValidatedStack, settings: &EndToEnd) -> String {
+    let named = settings.probe_url.clone();
+    let address = named.or_else(|| own_address(stack));
+    address.unwrap_or_else(|| stack.public_url.clone())
+}
+
+/// Returns true if only this stack's gateway or the owner of a certificate can read a request to this address. Everyone
+/// who can edit the stack chooses the address, also without the right to read the Secret of the key.
+fn keeps_secrets(stack: &ValidatedStack, address: &str) -> bool {
+    address.starts_with("https://") || own_address(stack).as_deref() == Some(address)
 }
 
 /// Returns the address of the gateway's Service if it routes requests and does not send clients to HTTPS, whose
@@ -80,9 +91,18 @@ fn known_key(settings: &EndToEnd) -> Option<String> {
     settings.key.as_ref()?.as_ref().ok()?.value.clone()
 }
 
-/// Returns the verdict while the key that the spec refers to is not known. No request is sent without it.
-fn without_key(settings: &EndToEnd) -> Option<Verdict> {
-    match settings.key.as_ref()? {
+/// Returns the verdict while the key that the spec refers to is not known, or would be sent in plain text. No request is
+/// sent without it.
+fn without_key(stack: &ValidatedStack, settings: &EndToEnd) -> Option<Verdict> {
+    let key = settings.key.as_ref()?;
+    let address = address(stack, settings);
+    match key {
+        Ok(_) if !keeps_secrets(stack, &address) => Some(Verdict::no(
+            "KeyNeedsTLS",
+            format!(
+                "gateway.endToEndProbe.keySecretRef: the key is not sent to {address} in plain text: set gateway.endToEndProbe.probeUrl to an https:// address"
+            ),
+        )),
         Ok(ProbeKey { value: Some(_), .. }) => None,
         Ok(ProbeKey { secret, entry, .. }) => Some(Verdict::no(
             "KeyMissing",
@@ -97,7 +117,7 @@ fn without_key(settings: &EndToEnd) -> Option<Verdict> {
 /// Returns the verdict; `None` until it is known.
 pub fn end_to_end(view: View<'_>) -> Option<Verdict> {
     let settings = view.stack.gateway.end_to_end.as_ref()?;
-    without_key(settings).or_else(|| {
+    without_key(view.stack, settings).or_else(|| {
         let end_to_end = view.live.end_to_end.as_ref()?;
         Some(match end_to_end.failed {
             None => passed(view.stack, end_to_end),
@@ -316,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_not_there_is_named_and_no_request_is_sent_without_it() {
-        let mut stack = minimal_stack();
+        let mut stack = minimal_stack().standalone();
         stack.gateway.end_to_end = Some(settings(Some(None)));
         assert_eq!(target(&stack), None);
         assert_eq!(verdict(&stack, None).reason, "KeyMissing");
@@ -325,6 +345,39 @@ mod tests {
         assert_eq!(target.key.as_deref(), Some("s3cret"));
         let shown = format!("{target:?} {stack:?}");
         assert!(!shown.contains("s3cret"), "{shown}");
+    }
+
+    #[test]
+    fn a_key_goes_to_the_stacks_own_gateway_or_over_tls_and_nowhere_else() {
+        let own = "http://acme-gateway.links.svc:80";
+        for (url, sent) in [
+            (None, true),
+            (Some(own), true),
+            (Some("https://go.example.com"), true),
+            (Some("http://go.example.com"), false),
+            (Some("http://acme-gateway.links.svc:81"), false),
+            (Some("http://acme-gateway.links.svc.example.com"), false),
+            (Some("http://zenith-gateway.links.svc:80"), false),
+        ] {
+            let mut stack = minimal_stack().standalone();
+            stack.gateway.end_to_end = Some(EndToEnd {
+                probe_url: url.map(str::to_owned),
+                ..settings(Some(Some("s3cret")))
+            });
+            let key = target(&stack).and_then(|target| target.key);
+            assert_eq!(key.as_deref(), sent.then_some("s3cret"), "{url:?}");
+            let reason = if sent { "Passed" } else { "KeyNeedsTLS" };
+            assert_eq!(verdict(&stack, None).reason, reason, "{url:?}");
+            // Without a key, each address is as good as another.
+            let settings = stack.gateway.end_to_end.as_mut().unwrap();
+            settings.key = None;
+            assert!(target(&stack).is_some(), "{url:?}");
+        }
+        // Behind an ingress controller, the own gateway routes nothing.
+        let mut stack = minimal_stack();
+        stack.gateway.end_to_end = Some(settings(Some(Some("s3cret"))));
+        assert!(stack.public_url.starts_with("http://"));
+        assert_eq!(target(&stack), None);
     }
 
     #[test]

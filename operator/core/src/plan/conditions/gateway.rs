@@ -29,16 +29,25 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
     {
         return missing;
     }
+    let pods = workload::ready(view, Component::Gateway);
     if let Some(secret) = &gateway.missing_certificate {
+        // nginx does not start without the certificate, and keeps the one that it has loaded. A controller of Ingresses
+        // or a Gateway stops using it at once.
+        let keeps = pods.serves && gateway.own_tls().is_some();
+        let meanwhile = if keeps {
+            "the running pods of the gateway keep the one that they have loaded"
+        } else {
+            "the host has no certificate"
+        };
         return Verdict::no(
             "SecretNotFound",
             format!(
                 "gateway.tls.secretName: Secret {secret} does not exist: create it as type kubernetes.io/tls, or let \
-                 cert-manager create it; until then the host has no certificate"
+                 cert-manager create it; until then {meanwhile}"
             ),
-        );
+        )
+        .serving(keeps);
     }
-    let pods = workload::ready(view, Component::Gateway);
     match routing {
         Routing::GatewayApi { parents, .. } if pods.serves => {
             let secret = gateway.tls.as_ref().map(|tls| tls.secret_name.as_str());
@@ -220,17 +229,31 @@ mod tests {
 
     #[test]
     fn a_certificate_that_does_not_exist_is_named() {
-        let mut stack = minimal_stack().standalone().host("go.test").tls("go-tls");
-        stack.gateway.missing_certificate = Some("go-tls".to_owned());
-        let verdict = gateway_ready(View {
-            stack: &stack,
-            live: &live(json!([])),
-        });
-        assert_eq!(verdict.reason, "SecretNotFound");
-        let named = "gateway.tls.secretName: Secret go-tls does not exist: create it";
-        assert!(verdict.message.starts_with(named), "{verdict:?}");
-        // An issuer may be about to create it.
-        assert!(!verdict.holds && !verdict.fault);
+        let behind = minimal_stack().host("go.test").tls("go-tls");
+        let own = minimal_stack().standalone().host("go.test").tls("go-tls");
+        for (mut stack, ready, serves) in
+            [(own.clone(), 2, true), (own, 0, false), (behind, 2, false)]
+        {
+            stack.gateway.missing_certificate = Some("go-tls".to_owned());
+            let live = Live {
+                workloads: [(Component::Gateway, workload(2, ready))].into(),
+                ..live(json!([{"ip": "192.0.2.1"}]))
+            };
+            let verdict = gateway_ready(View {
+                stack: &stack,
+                live: &live,
+            });
+            assert_eq!(verdict.reason, "SecretNotFound");
+            let named = "gateway.tls.secretName: Secret go-tls does not exist: create it";
+            assert!(verdict.message.starts_with(named), "{verdict:?}");
+            // An issuer may be about to create it.
+            assert!(!verdict.holds && !verdict.fault);
+            assert_eq!(verdict.serves, serves, "{verdict:?}");
+            let keeps = verdict
+                .message
+                .ends_with("keep the one that they have loaded");
+            assert_eq!(keeps, serves, "{verdict:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{APP_READY, DATABASE_READY, GATEWAY_READY, Verdict};
 use crate::{
     model::{failure::StepFailure, metadata::PLAN_ONLY},
-    plan::{stores::rabbitmq::DRAINING, verdict::workload::ROLLING_OUT},
+    plan::stores::rabbitmq::DRAINING,
 };
 
 type Components<'a> = &'a [(&'static str, Verdict)];
@@ -54,22 +54,26 @@ pub fn plan_only() -> Verdict {
 }
 
 /// Returns the verdict `Progressing`: true while a component changes without action by the user. `halted` is the verdict
-/// on a stack to which nothing is applied.
-pub fn progressing(components: Components<'_>, halted: Option<Verdict>) -> Verdict {
+/// on a stack to which nothing is applied, and `retried` a write for no component that is tried again soon.
+pub fn progressing(
+    components: Components<'_>,
+    halted: Option<Verdict>,
+    retried: Option<&StepFailure>,
+) -> Verdict {
     if let Some(verdict) = halted {
         return verdict;
     }
     let moving = components.iter().find(|(_, verdict)| {
-        verdict.reason == ROLLING_OUT
-            || !(verdict.holds || verdict.fault || verdict.reason == "Stopped")
+        verdict.moves || !(verdict.holds || verdict.fault || verdict.reason == "Stopped")
     });
     // A drain that the user started takes precedence over changes that happen by themselves.
     let draining = components
         .iter()
         .find(|(_, verdict)| verdict.reason == DRAINING);
-    match draining.or(moving) {
-        Some((_, verdict)) => Verdict::yes(verdict.reason, verdict.message.clone()),
-        None => Verdict::no(SETTLED, "no change is in progress"),
+    match (draining.or(moving), retried) {
+        (Some((_, verdict)), _) => Verdict::yes(verdict.reason, verdict.message.clone()),
+        (None, Some(failure)) => Verdict::yes(failure.reason, failure.message.clone()),
+        (None, None) => Verdict::no(SETTLED, "no change is in progress"),
     }
 }
 
@@ -104,7 +108,7 @@ mod tests {
         });
         (
             ready(&components).holds,
-            progressing(&components, None).holds,
+            progressing(&components, None, None).holds,
             degraded(&components, None).holds,
         )
     }
@@ -119,7 +123,10 @@ mod tests {
             (starting().serving(true), (true, true, false)),
             (crash(), (false, false, true)),
             (crash().serving(true), (true, false, true)),
-            (Verdict::yes(ROLLING_OUT, "1 of 2"), (true, true, false)),
+            (
+                Verdict::yes("RollingOut", "1 of 2").moving(),
+                (true, true, false),
+            ),
             (Verdict::yes(DRAINING, "3 left"), (true, true, false)),
             (Verdict::no("Stopped", "stopped"), (false, false, false)),
         ];
@@ -147,7 +154,7 @@ mod tests {
     fn a_stack_to_which_nothing_is_applied_does_not_progress() {
         let components = [("AppReady", Verdict::no("PodsStarting", "1 of 2"))];
         for (halted, reason) in [(paused(), "Paused"), (plan_only(), "PlanOnly")] {
-            let verdict = progressing(&components, Some(halted));
+            let verdict = progressing(&components, Some(halted), None);
             assert_eq!((verdict.reason, verdict.holds), (reason, false));
         }
     }

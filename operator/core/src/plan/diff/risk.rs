@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{Changes, ChildName, LiveChildren, Plan};
 use crate::model::{
+    drift::FieldChange,
     metadata::{Component, component_name},
-    quantity,
     stack::{Drain, RestorePlace},
 };
 
@@ -18,8 +18,6 @@ pub enum RiskReason {
     VolumeDeleted,
     /// From now on a volume is deleted with the stack.
     VolumeDeletedWithStack,
-    /// A volume is to become smaller, which Kubernetes refuses.
-    VolumeShrinks,
     /// Documents stay in a collection that is no longer searched.
     CollectionChanges,
     /// The jobs of a queue are worked off before it is deleted.
@@ -64,35 +62,18 @@ fn volumes(changes: &Changes) -> Vec<Risk> {
             message: "its part of the stack is off and deletionPolicy is Delete, so the volume and its data are deleted: set deletionPolicy: Retain to keep them".to_owned(),
         })
         .collect();
-    for changed in changes
-        .changed
-        .iter()
-        .filter(|changed| is_claim(&changed.child))
-    {
-        for field in &changed.fields {
-            let (before, after) = (text(field.before.as_ref()), text(field.after.as_ref()));
-            let found = match field.path.as_str() {
-                path if path.starts_with("metadata.ownerReferences") && field.before.is_none() => {
-                    let message = "deletionPolicy is Delete, so the volume and its data are deleted together with the stack".to_owned();
-                    Some((RiskReason::VolumeDeletedWithStack, message))
-                }
-                "spec.resources.requests.storage"
-                    if quantity::bytes(after) < quantity::bytes(before) =>
-                {
-                    let message = format!(
-                        "it is to shrink from {before} to {after}, which Kubernetes refuses: keep the size"
-                    );
-                    Some((RiskReason::VolumeShrinks, message))
-                }
-                _ => None,
-            };
-            risks.extend(found.map(|(reason, message)| Risk {
-                reason,
-                child: changed.child.clone(),
-                message,
-            }));
-        }
-    }
+    let claims = changes.changed.iter();
+    let owned = claims.filter(|changed| {
+        let gains_owner = |field: &FieldChange| {
+            field.path.starts_with("metadata.ownerReferences") && field.before.is_none()
+        };
+        is_claim(&changed.child) && changed.fields.iter().any(gains_owner)
+    });
+    risks.extend(owned.map(|changed| Risk {
+        reason: RiskReason::VolumeDeletedWithStack,
+        child: changed.child.clone(),
+        message: "deletionPolicy is Delete, so the volume and its data are deleted together with the stack".to_owned(),
+    }));
     risks
 }
 

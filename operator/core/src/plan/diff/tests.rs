@@ -1,5 +1,5 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
-use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
+use k8s_openapi::ByteString;
 use serde_json::json;
 
 use super::*;
@@ -208,22 +208,6 @@ fn a_queue_that_drains_tells_how_many_jobs_are_left() {
     let changes = diff(&draining, &live(every_profile())).unwrap();
     assert_eq!(reasons(&changes), [RiskReason::QueueDrains]);
     assert!(changes.risks[0].message.contains("3 jobs are left"));
-}
-
-#[test]
-fn a_volume_that_is_to_shrink_is_told() {
-    let mut smaller = minimal_stack();
-    for store in smaller.stores_mut() {
-        if let Store::Managed(store) = store
-            && let Some(volume) = &mut store.volume
-        {
-            volume.size = Quantity("512Mi".to_owned());
-        }
-    }
-    let changes = diff(&plan(smaller), &live(minimal_stack())).unwrap();
-    assert_eq!(reasons(&changes), [RiskReason::VolumeShrinks]);
-    let message = &changes.risks[0].message;
-    assert!(message.contains("from 1Gi to 512Mi"), "{message}");
 }
 
 #[test]

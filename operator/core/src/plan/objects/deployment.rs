@@ -29,6 +29,7 @@ pub(in crate::plan) fn rolling(
             selector: selector(&identity.name, component),
             revision_history_limit: Some(pod::REVISION_HISTORY),
             paused: Some(false),
+            min_ready_seconds: Some(0),
             strategy: Some(DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDeployment {

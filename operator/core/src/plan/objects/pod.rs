@@ -23,9 +23,43 @@ use crate::model::{
 /// Number of old ReplicaSets and revisions to keep: enough for a look back, without clutter.
 pub(in crate::plan) const REVISION_HISTORY: i32 = 3;
 
+/// Label and annotation that keep a sidecar of Istio and of Linkerd out of pods.
+pub(in crate::plan) const WITHOUT_SIDECAR: [(&str, &str); 2] = [
+    ("sidecar.istio.io/inject", "false"),
+    ("linkerd.io/inject", "disabled"),
+];
+
 /// Adds the settings common to all pods to a component's pod, then the user's changes. A change of `checksum` restarts the
 /// pods, and so does one of a Secret that the user's settings name.
 pub(in crate::plan) fn template(
+    stack: &ValidatedStack,
+    component: Component,
+    checksum: String,
+    own: PodSpec,
+) -> PodTemplateSpec {
+    changed(stack, component, common(stack, component, checksum, own))
+}
+
+/// Returns the same as [`template`], without the proxy of a service mesh unless the user asks for it. It would run on after
+/// the work of a Job, and it never starts where the stack's NetworkPolicies deny egress.
+pub(in crate::plan) fn without_sidecar(
+    stack: &ValidatedStack,
+    component: Component,
+    checksum: String,
+    own: PodSpec,
+) -> PodTemplateSpec {
+    let mut template = common(stack, component, checksum, own);
+    if let Some(metadata) = &mut template.metadata {
+        let without = WITHOUT_SIDECAR.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let labels = metadata.labels.get_or_insert_default();
+        labels.extend(without.clone());
+        let annotations = metadata.annotations.get_or_insert_default();
+        annotations.extend(without);
+    }
+    changed(stack, component, template)
+}
+
+fn common(
     stack: &ValidatedStack,
     component: Component,
     checksum: String,
@@ -36,7 +70,7 @@ pub(in crate::plan) fn template(
         Some(of_user) => format!("{of_user}.{checksum}"),
         None => checksum,
     };
-    let template = PodTemplateSpec {
+    PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels(name, component)),
             annotations: Some(BTreeMap::from([(CONFIG_CHECKSUM.to_owned(), checksum)])),
@@ -46,13 +80,22 @@ pub(in crate::plan) fn template(
             service_account_name: Some(component_name(name, component)),
             automount_service_account_token: Some(false),
             host_network: Some(false),
+            host_pid: Some(false),
+            host_ipc: Some(false),
             // The environment variables for every Service in the namespace would differ between restarts.
             enable_service_links: Some(false),
             image_pull_secrets: Some(stack.image_pull_secrets.clone())
                 .filter(|secrets| !secrets.is_empty()),
             ..own
         }),
-    };
+    }
+}
+
+fn changed(
+    stack: &ValidatedStack,
+    component: Component,
+    template: PodTemplateSpec,
+) -> PodTemplateSpec {
     // Validation has merged the same two, so this does not fail.
     let changes = stack.pod_templates.get(&component);
     let merged = changes.and_then(|changes| changes.onto(&template).ok());
@@ -70,6 +113,7 @@ pub(in crate::plan) fn container(name: &str, pod: &Pod, env: Vec<EnvVar>) -> Con
         // The pod's status then contains the last log lines of a failed container.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         security_context: Some(SecurityContext {
+            privileged: Some(false),
             allow_privilege_escalation: Some(false),
             capabilities: Some(Capabilities {
                 drop: Some(vec!["ALL".to_owned()]),

@@ -469,16 +469,60 @@ fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
     let refused = with_held_database(&major_version_change(), &live(2));
     assert_eq!(find(&refused, "Stalled").status, "True");
     read_by_kstatus("refused", &stack, refused.clone());
-    let unread = unreadable(
-        "unknown variant",
-        Some(1),
-        &ShortenerStackStatus::default(),
-        &at(1),
-    );
+    let identity = StackIdentity::of(&stack).unwrap();
+    let nothing = (&ShortenerStackStatus::default(), &Live::default());
+    let unread = unreadable("unknown variant", &identity, Some(1), nothing, &at(1));
     read_by_kstatus("invalid", &stack, unread);
     // The condition `Stalled` disappears with the error.
     let next = after(Some(refused), &live(2), 2);
     assert!(!stalled(&next));
+}
+
+#[test]
+fn a_stack_that_does_not_parse_keeps_the_rest_of_its_status() {
+    let stack = stored_stack(json!({}));
+    let identity = StackIdentity::of(&stack).unwrap();
+    let before = ShortenerStackStatus {
+        volumes: Some(VolumesStatus {
+            database: Some("5Gi".to_owned()),
+            ..VolumesStatus::default()
+        }),
+        ..after(None, &live(2), 1)
+    };
+    assert!(is_ready(&before));
+    let unread =
+        |live: &Live| unreadable("spec.x: bad", &identity, Some(2), (&before, live), &at(2));
+    let found = unread(&live(2));
+    assert!(is_ready(&found), "its pods serve");
+    assert_eq!(find(&found, "Degraded").reason, "InvalidSpec");
+    assert_eq!(find(&found, "Stalled").status, "True");
+    assert_eq!(
+        find(&found, "DatabaseReady"),
+        find(&before, "DatabaseReady")
+    );
+    assert_eq!(found.observed_generation, Some(2));
+    let kept = |status: &ShortenerStackStatus| {
+        (
+            status.url.clone(),
+            status.profiles.clone(),
+            status.volumes.clone(),
+            status.workers.selector.clone(),
+            status.app.clone(),
+        )
+    };
+    assert_eq!(kept(&found), kept(&before));
+    assert_eq!(
+        unreadable(
+            "spec.x: bad",
+            &identity,
+            Some(2),
+            (&found, &live(2)),
+            &at(3)
+        ),
+        found
+    );
+    let away = unread(&Live::default());
+    assert!(!is_ready(&away) && away.app.ready_replicas == 0);
 }
 
 /// Returns the status of a stack with an end-to-end probe, after an end-to-end probe with this trace and fault.

@@ -1,17 +1,15 @@
-//! The sizes of the volumes, from which a growth that was refused can be taken back.
+//! The sizes of the volumes. A growth that was refused or failed can be taken back to them.
 
 use crate::{
     api::VolumesStatus,
-    model::{live::Live, metadata::Component},
+    model::{facts::ClaimFact, live::Live, metadata::Component},
 };
 
-/// Returns the sizes that the live claims request; `None` without a claim.
+/// Returns the sizes of the volumes, or what their claims request until they have one; `None` without a claim.
 pub(super) fn sizes(live: &Live) -> Option<VolumesStatus> {
     let size = |component| {
-        let claim = live.claims.get(&component)?;
-        let resources = claim.spec.as_ref()?.resources.as_ref()?;
-        let size = resources.requests.as_ref()?.get("storage")?;
-        Some(size.0.clone())
+        let claim = ClaimFact::of(live.claims.get(&component)?);
+        Some(claim.size()?.0.clone())
     };
     let sizes = VolumesStatus {
         database: size(Component::Postgres),

@@ -3,7 +3,8 @@
 
 mod claim;
 mod condition;
-mod external;
+mod faults;
+mod growth;
 mod resolve;
 mod service;
 mod stateful_set;
@@ -11,7 +12,7 @@ mod stateful_set;
 pub(in crate::plan) use claim::claim;
 pub(in crate::plan) use condition::ready;
 pub(super) use condition::verdict;
-pub(super) use resolve::{RequestedStore, volume};
+pub(super) use resolve::{RequestedStore, usable, volume};
 pub(in crate::plan) use resolve::{StoreContext, credential};
 pub(in crate::plan) use service::service;
 pub(in crate::plan) use stateful_set::security_context;

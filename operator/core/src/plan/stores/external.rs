@@ -1,4 +1,4 @@
-//! External stores as the stack's own programs see them: the pod to ask, its answer, and what is known of old.
+//! The stores as the stack's own programs see them: the pod to ask, its answer, and what is known of old.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,6 @@ use crate::{
     api::ShortenerStackStatus,
     model::{
         metadata::Component,
-        stack::{Store, ValidatedStack},
         store_state::{StoreFault, StoreFaults, StoreState, StoreStates},
     },
     plan::{monitoring::INTERNAL_PORT, verdict::pods},
@@ -26,10 +25,26 @@ pub const PATH: &str = "/backends";
 /// Name of the container that migrates the database.
 pub(in crate::plan) const MIGRATE: &str = "migrate";
 
-/// Returns true when the programs of the stack run and use a store that the operator does not run.
-pub fn has_external(stack: &ValidatedStack) -> bool {
-    let external = |store: &Store| store.managed().is_none();
-    !stack.stopped && all().any(|store| (store.store)(stack).is_some_and(external))
+/// The pod to ask for the state of the stores. It is asked anew as soon as a pod of a store becomes ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Informant {
+    pub address: SocketAddr,
+    /// Names of the pods of stores that are ready.
+    stores: Vec<String>,
+}
+
+impl Informant {
+    /// Returns the pod to ask among the pods of a stack, if there is one.
+    pub fn among(pods: &[Arc<Pod>]) -> Option<Self> {
+        let stores = all().flat_map(|store| pods::of(pods, store.component));
+        let ready = stores.filter(|pod| is_ready(pod));
+        let mut stores: Vec<String> = ready.map(|pod| pod.name_any()).collect();
+        stores.sort();
+        Some(Self {
+            address: informant(pods)?,
+            stores,
+        })
+    }
 }
 
 /// Returns the address of the pod to ask for the state of the stores: the newest pod of the app that is ready, because
@@ -104,10 +119,7 @@ mod tests {
     use shortener_common::backends::{Backends, Fault, StoreState as Told};
 
     use super::*;
-    use crate::{
-        model::metadata::labels,
-        testing::stack::{every_profile, minimal_stack},
-    };
+    use crate::model::metadata::labels;
 
     fn pod(name: &str, component: Component, created: i64, status: Value) -> Arc<Pod> {
         Arc::new(
@@ -179,13 +191,22 @@ mod tests {
     }
 
     #[test]
-    fn only_stacks_with_a_store_elsewhere_are_asked_about_it() {
-        assert!(!has_external(&every_profile()));
-        assert!(has_external(&minimal_stack().external_database()));
-        assert!(has_external(&every_profile().external_queue()));
-        assert!(!has_external(
-            &minimal_stack().external_database().stopped()
-        ));
+    fn a_store_that_becomes_ready_is_asked_about_at_once() {
+        let app = pod("acme-app-a", Component::App, 1, at("10.0.0.1", "True"));
+        let asked = |ready: &str| {
+            let database = pod(
+                "acme-postgres-0",
+                Component::Postgres,
+                1,
+                at("10.0.0.2", ready),
+            );
+            Informant::among(&[app.clone(), database])
+        };
+        assert_ne!(asked("True"), asked("False"));
+        assert_eq!(asked("True"), asked("True"));
+        let address = |informant: Option<Informant>| informant.map(|informant| informant.address);
+        assert_eq!(address(asked("True")), address(asked("False")));
+        assert_eq!(Informant::among(&[]), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The database: one PostgreSQL server with a volume of its own.
 
+mod connections;
 mod env;
 mod resolve;
 mod restore;
@@ -7,6 +8,7 @@ mod server;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
+pub(in crate::plan) use connections::smaller_pool;
 pub(in crate::plan) use resolve::resolve;
 
 use super::{DATABASE_CLIENTS, Definition, Port, StoreCondition, common};
@@ -54,11 +56,12 @@ pub(in crate::plan) const STORE: Definition = Definition {
     condition: Some(StoreCondition {
         type_: DATABASE_READY,
         verdict: |view| {
-            common::verdict(
+            let ready = common::verdict(
                 view,
                 Component::Postgres,
                 "while it is unavailable, only cached links redirect",
-            )
+            );
+            ready.map(|ready| connections::verdict(view.stack, ready))
         },
     }),
 };

@@ -17,11 +17,9 @@ pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
         _ => vec![component, App, Worker],
     };
     match fields {
-        [
-            "app" | "gateway" | "workers",
-            "replicas" | "autoscaling",
-            ..,
-        ] => vec![],
+        ["gateway" | "workers", "replicas" | "autoscaling", ..] => vec![],
+        // The connections of each pod to the database follow from their number.
+        ["app", "replicas" | "autoscaling", ..] => vec![App],
         // The workers' pods migrate the database as the app does.
         ["app", ..] => vec![App, Worker],
         ["workers", "purge", ..] => vec![App, Worker],

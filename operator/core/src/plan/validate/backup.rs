@@ -37,6 +37,7 @@ pub(super) fn backup(
                 size: size(volume.storage, DEFAULT_BACKUP_STORAGE),
                 class: volume.storage_class_name,
                 postgres_major: None,
+                existing: None,
             })
         }
     };
@@ -90,6 +91,7 @@ fn bucket(
             size: size(s3.storage.clone(), database_size(&stack.spec)),
             class: s3.storage_class_name.clone(),
             postgres_major: None,
+            existing: None,
         },
     }
 }

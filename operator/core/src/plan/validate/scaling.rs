@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 
 use crate::{
-    api::ShortenerStackSpec,
+    api::{ShortenerStack, ShortenerStackSpec},
     model::{
         autoscaler,
         facts::QueueFacts,
@@ -21,21 +21,25 @@ pub(super) fn workers(spec: &ShortenerStackSpec, facts: &QueueFacts) -> Option<A
     })
 }
 
-/// Returns the app with the number of pods that it has, if an autoscaler scales it: the operator's, or `rival`.
+/// Returns the app with the number of pods that it has, if an autoscaler scales it: the operator's, or `rival`. The number
+/// stays when the autoscaler goes, because the load may still be there, until the next edit of the spec.
 pub(super) fn app(
     app: App,
-    spec: &ShortenerStackSpec,
+    stack: &ShortenerStack,
     live: Option<&Deployment>,
     rival: Option<String>,
 ) -> App {
+    let spec = &stack.spec;
     let limits = spec.app.autoscaling;
-    if spec.stopped || (limits.is_none() && rival.is_none()) {
-        return app;
-    }
-    let taken = live.is_some_and(|live| autoscaler::has_taken_over(&live.metadata));
     let count = live.and_then(|live| live.spec.as_ref()?.replicas);
     // Autoscalers leave a Deployment alone that was scaled to zero, as by `stopped`.
     let running = count.filter(|count| *count > 0);
+    let was_scaled = live.is_some_and(|live| autoscaler::was_scaled(&live.metadata));
+    let stays = was_scaled && running.is_some() && is_applied(stack);
+    if spec.stopped || (limits.is_none() && rival.is_none() && !stays) {
+        return app;
+    }
+    let taken = live.is_some_and(|live| autoscaler::has_taken_over(&live.metadata));
     let own = limits.filter(|_| rival.is_none());
     let replicas = match own {
         Some(limits) => {
@@ -55,32 +59,47 @@ pub(super) fn app(
     }
 }
 
+/// Returns true when the spec is the one of the last reconcile, which applied it.
+fn is_applied(stack: &ShortenerStack) -> bool {
+    let generation = stack.metadata.generation;
+    let applied = stack.status.as_ref().filter(|last| last.plan.is_none());
+    generation.is_some() && applied.and_then(|last| last.observed_generation) == generation
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{shared::stored_stack, stack::minimal_stack};
+    use crate::{
+        api::ShortenerStackStatus,
+        testing::{shared::stored_stack, stack::minimal_stack},
+    };
+
+    /// Returns an app with a number of pods that a manager owns.
+    fn with_pods(replicas: i32, manager: &str) -> Deployment {
+        let fields = json!({"f:spec": {"f:replicas": {}}});
+        serde_json::from_value(json!({
+            "metadata": {"managedFields": [{"manager": manager, "fieldsV1": fields}]},
+            "spec": {"replicas": replicas, "selector": {}, "template": {}},
+        }))
+        .unwrap()
+    }
 
     /// Returns the number of pods and if it is left to others, with this many pods that another manager owns or not.
     fn scaled(autoscaled: bool, rival: bool, live: Option<(i32, bool)>) -> (i32, bool) {
         let autoscaling = autoscaled.then(|| json!({"minReplicas": 2, "maxReplicas": 6}));
-        let spec = stored_stack(json!({"app": {"autoscaling": autoscaling}})).spec;
-        let live = live.map(|(replicas, taken)| -> Deployment {
+        let stack = stored_stack(json!({"app": {"autoscaling": autoscaling}}));
+        let live = live.map(|(replicas, taken)| {
             let manager = if taken {
                 "kube-controller-manager"
             } else {
                 "shortener-operator"
             };
-            let fields = json!({"f:spec": {"f:replicas": {}}});
-            serde_json::from_value(json!({
-                "metadata": {"managedFields": [{"manager": manager, "fieldsV1": fields}]},
-                "spec": {"replicas": replicas, "selector": {}, "template": {}},
-            }))
-            .unwrap()
+            with_pods(replicas, manager)
         });
         let rival = rival.then(|| "mine".to_owned());
-        let app = app(minimal_stack().app, &spec, live.as_ref(), rival);
+        let app = app(minimal_stack().app, &stack, live.as_ref(), rival);
         let left = app.scaling.is_some_and(|scaling| scaling.is_left);
         (app.replicas, left)
     }
@@ -88,7 +107,7 @@ mod tests {
     #[test]
     fn the_live_number_is_written_until_another_manager_owns_it() {
         for (autoscaled, rival, live, expected) in [
-            // Without an autoscaler the spec counts, whoever wrote the live number.
+            // Without an autoscaler the spec counts, once it is edited.
             (false, false, Some((5, true)), (2, false)),
             (true, false, None, (2, false)),
             (true, false, Some((5, false)), (5, false)),
@@ -110,6 +129,31 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_an_autoscaler_that_is_gone_stays_until_the_spec_is_edited() {
+        for (observed, planned, live, manager, expected) in [
+            (Some(1), false, 5, "kube-controller-manager", 5),
+            (Some(1), true, 5, "kube-controller-manager", 2),
+            (Some(0), false, 5, "kube-controller-manager", 2),
+            (None, false, 5, "kube-controller-manager", 2),
+            (Some(1), false, 0, "kube-controller-manager", 2),
+            (Some(1), false, 5, "kubectl", 2),
+            (Some(1), false, 5, "shortener-operator", 2),
+        ] {
+            let mut stack = stored_stack(json!({}));
+            stack.status = Some(ShortenerStackStatus {
+                observed_generation: observed,
+                plan: planned.then(Box::default),
+                ..ShortenerStackStatus::default()
+            });
+            let live = with_pods(live, manager);
+            let app = app(minimal_stack().app, &stack, Some(&live), None);
+            assert_eq!(app.replicas, expected, "{observed:?} {planned} {manager}");
+            let left = app.scaling.is_some_and(|scaling| scaling.is_left);
+            assert_eq!(left, expected == 5, "{observed:?} {planned} {manager}");
+        }
+    }
+
+    #[test]
     fn workers_follow_the_queue_of_a_managed_broker_while_the_stack_runs() {
         let external = json!({"external": {"secretRef": {"name": "broker"}}});
         for (stopped, queue, expected) in [
@@ -127,9 +171,9 @@ mod tests {
     #[test]
     fn a_stopped_app_has_no_pods_whatever_scales_it() {
         let spec = json!({"stopped": true, "app": {"autoscaling": {"maxReplicas": 6}}});
-        let spec = stored_stack(spec).spec;
+        let stack = stored_stack(spec);
         let stopped = minimal_stack().stopped().app;
-        let found = app(stopped.clone(), &spec, None, Some("mine".to_owned()));
+        let found = app(stopped.clone(), &stack, None, Some("mine".to_owned()));
         assert_eq!(found, stopped);
     }
 }

@@ -1,5 +1,7 @@
 //! Tests of errors after admission, and of resolved defaults.
 
+mod passwords;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::{
@@ -16,7 +18,7 @@ use crate::{
         external,
         facts::{
             ClaimFact, CredentialState, ExternalAccess, GatewayFacts, HeaderFacts, PodContents,
-            QueueFacts, StoreFacts, TlsEntry,
+            QueueFacts, RunningServer, StoreFacts, TlsEntry,
         },
         failure::StepFailure,
         gateway_api::LiveGateway,
@@ -59,7 +61,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
 fn managed(credentials: CredentialState) -> StoreFacts {
     StoreFacts::Managed {
         credentials,
-        running_image: None,
+        running: None,
         claim: None,
     }
 }
@@ -220,6 +222,7 @@ fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
     let volume = StoreVolume {
         size: Quantity("1Gi".to_owned()),
         class: None,
+        existing: None,
         postgres_major: Some(18),
     };
     assert_eq!((database.replicas, &database.volume), (0, &Some(volume)));
@@ -384,8 +387,14 @@ fn certificates_of_an_external_database_must_exist_and_a_new_one_restarts_its_cl
 fn with_volume(major: Option<u32>, running: Option<&str>) -> StoreFacts {
     StoreFacts::Managed {
         credentials: credentials(),
-        running_image: running.map(str::to_owned),
-        claim: Some(ClaimFact { major }),
+        running: running.map(|image| RunningServer {
+            image: image.to_owned(),
+            is_ready: true,
+        }),
+        claim: Some(ClaimFact {
+            major,
+            ..ClaimFact::default()
+        }),
     }
 }
 
@@ -421,12 +430,20 @@ fn a_database_gets_the_default_image_that_reads_its_volume() {
         (database.pod.image, database.volume.unwrap().postgres_major)
     };
     let images = defaults().images;
-    for facts in [
-        managed(credentials()),
-        with_volume(Some(18), None),
-        with_volume(None, None),
-    ] {
+    for facts in [managed(credentials()), with_volume(Some(18), None)] {
         assert_eq!(chosen(facts), (images.postgres.clone(), Some(18)));
+    }
+    // Nobody can say which version the data of others has, before a server has read it.
+    let mut starts = with_volume(None, Some(&images.postgres));
+    if let StoreFacts::Managed {
+        running: Some(running),
+        ..
+    } = &mut starts
+    {
+        running.is_ready = false;
+    }
+    for facts in [with_volume(None, None), starts] {
+        assert_eq!(chosen(facts), (images.postgres.clone(), None));
     }
     for facts in [
         with_volume(Some(17), None),

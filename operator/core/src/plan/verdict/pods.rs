@@ -2,43 +2,104 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::{
+    api::core::v1::{ContainerStatus, Pod, PodCondition},
+    apimachinery::pkg::apis::meta::v1::Time,
+    jiff::Timestamp,
+};
 use kube_core::ResourceExt;
 
-use super::Verdict;
-use crate::model::metadata::{COMPONENT_LABEL, Component};
+use super::{
+    Verdict,
+    patience::{NODE_LOST, PODS_OVERDUE, UNSCHEDULABLE},
+};
+use crate::model::{
+    live::Live,
+    metadata::{COMPONENT_LABEL, Component},
+};
 
 /// Returns the pods of a component, without those that are being deleted.
 pub(in crate::plan) fn of(
     pods: &[Arc<Pod>],
     component: Component,
 ) -> impl Iterator<Item = &Arc<Pod>> {
+    with_deleted(pods, component).filter(|pod| pod.metadata.deletion_timestamp.is_none())
+}
+
+fn with_deleted(pods: &[Arc<Pod>], component: Component) -> impl Iterator<Item = &Arc<Pod>> {
     let its = move |pod: &&Arc<Pod>| {
         let label = pod.labels().get(COMPONENT_LABEL);
         label.is_some_and(|label| label == component.as_str())
-            && pod.metadata.deletion_timestamp.is_none()
     };
     pods.iter().filter(its)
 }
 
-/// Returns the first problem among a component's pods, if there is one.
-pub(in crate::plan) fn problem(pods: &[Arc<Pod>], component: Component) -> Option<Verdict> {
-    of(pods, component).find_map(|pod| unschedulable(pod).or_else(|| container_problem(pod)))
+/// Returns the first problem among a component's pods, if there is one. Problems that time often resolves come last.
+pub(in crate::plan) fn problem(live: &Live, component: Component) -> Option<Verdict> {
+    let pods = || of(&live.pods, component);
+    let broken = pods().find_map(|pod| container_problem(pod));
+    broken
+        .or_else(|| pods().find_map(|pod| unschedulable(pod, live.at)))
+        .or_else(|| pods().find_map(|pod| overdue(pod, live.at)))
 }
 
-fn unschedulable(pod: &Pod) -> Option<Verdict> {
+/// Returns the verdict if a pod of a component has not ended after its grace period.
+pub(super) fn lost(live: &Live, component: Component) -> Option<Verdict> {
+    let is_lost = |pod: &&Arc<Pod>| {
+        let deletion = pod.metadata.deletion_timestamp.as_ref();
+        NODE_LOST.is_over(deletion, live.at)
+    };
+    let pod = with_deleted(&live.pods, component).find(is_lost)?;
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    Some(NODE_LOST.fault(&format!(
+        "pod {} was deleted and has not ended on node {}",
+        pod.name_any(),
+        node.unwrap_or("(unknown)")
+    )))
+}
+
+/// Returns a condition of a pod.
+fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let condition = conditions.iter().find(|condition| {
-        condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
-    })?;
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Returns the time since which all pods of a component have been ready or not.
+pub(in crate::plan) fn ready_since(live: &Live, component: Component) -> Option<&Time> {
+    let conditions = of(&live.pods, component).filter_map(|pod| condition(pod, "Ready"));
+    conditions
+        .filter_map(|ready| ready.last_transition_time.as_ref())
+        .max()
+}
+
+/// Returns the verdict if a pod has not been ready for long.
+fn overdue(pod: &Pod, now: Timestamp) -> Option<Verdict> {
+    let status = pod.status.as_ref()?;
+    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let ready = condition(pod, "Ready").filter(|ready| ready.status == "False" && !has_ended)?;
+    if !PODS_OVERDUE.is_over(ready.last_transition_time.as_ref(), now) {
+        return None;
+    }
+    let containers = status.container_statuses.iter().flatten();
+    let waiting = containers.filter(|container| !container.ready);
+    let names: Vec<&str> = waiting.map(|container| container.name.as_str()).collect();
+    Some(PODS_OVERDUE.fault(&format!(
+        "pod {} is not ready (containers that are not: {})",
+        pod.name_any(),
+        names.join(", ")
+    )))
+}
+
+fn unschedulable(pod: &Pod, now: Timestamp) -> Option<Verdict> {
+    let condition = condition(pod, "PodScheduled")
+        .filter(|condition| condition.reason.as_deref() == Some("Unschedulable"))?;
     let why = condition
         .message
         .as_deref()
         .unwrap_or("the scheduler gives no reason");
-    Some(Verdict::fault(
-        "Unschedulable",
-        format!("pod {} cannot be scheduled: {why}", pod.name_any()),
-    ))
+    let what = format!("pod {} cannot be scheduled ({why})", pod.name_any());
+    let since = condition.last_transition_time.as_ref();
+    Some(UNSCHEDULABLE.verdict("Unschedulable", &what, since, now))
 }
 
 fn container_problem(pod: &Pod) -> Option<Verdict> {
@@ -110,6 +171,59 @@ mod tests {
         )
     }
 
+    /// Returns the first problem of the app with this pod, a number of minutes after the start of 2026.
+    fn found(pod: Arc<Pod>, minutes: i64) -> Option<Verdict> {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let live = Live {
+            at: start + k8s_openapi::jiff::SignedDuration::from_mins(minutes),
+            pods: vec![pod],
+            ..Live::default()
+        };
+        problem(&live, Component::App).or_else(|| lost(&live, Component::App))
+    }
+
+    #[test]
+    fn what_time_often_resolves_is_a_fault_only_after_its_time() {
+        let condition = |type_: &str, reason: &str| {
+            json!({"conditions": [{
+                "type": type_, "status": "False", "reason": reason,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]})
+        };
+        let nowhere = condition("PodScheduled", "Unschedulable");
+        let unready = condition("Ready", "ContainersNotReady");
+        let mut ended = unready.clone();
+        ended["phase"] = "Failed".into();
+        for (status, minutes, expected) in [
+            (&nowhere, 4, Some(("Unschedulable", false))),
+            (&nowhere, 6, Some(("Unschedulable", true))),
+            (&unready, 9, None),
+            (&unready, 11, Some(("PodsOverdue", true))),
+            (&ended, 11, None),
+        ] {
+            let found = found(pod(status.clone()), minutes);
+            let found = found.map(|verdict| (verdict.reason, verdict.fault));
+            assert_eq!(found, expected, "{status} after {minutes} minutes");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_does_not_end_is_named_with_its_node_and_the_remedy() {
+        let mut gone = Pod::clone(&pod(json!({})));
+        gone.metadata.deletion_timestamp = Some(Time("2026-01-01T00:00:00Z".parse().unwrap()));
+        gone.spec = Some(k8s_openapi::api::core::v1::PodSpec {
+            node_name: Some("worker-2".to_owned()),
+            ..Default::default()
+        });
+        let gone = Arc::new(gone);
+        assert_eq!(found(gone.clone(), 1), None, "within a minute");
+        let found = found(gone, 2).unwrap();
+        assert!(found.fault && found.reason == "NodeLost", "{found:?}");
+        for part in ["acme-app-0", "node worker-2", "--force", "out-of-service"] {
+            assert!(found.message.contains(part), "{}", found.message);
+        }
+    }
+
     fn waiting(reason: &str) -> serde_json::Value {
         json!({"containerStatuses": [{
             "name": "app", "image": "app:none", "imageID": "", "ready": false, "restartCount": 3,
@@ -141,7 +255,7 @@ mod tests {
             (json!({}), None),
         ];
         for (status, expected) in table {
-            let found = problem(&[pod(status.clone())], Component::App);
+            let found = found(pod(status.clone()), 0);
             assert_eq!(
                 found.as_ref().map(|verdict| verdict.reason),
                 expected.map(|(reason, _)| reason),
@@ -159,9 +273,10 @@ mod tests {
 
     #[test]
     fn pods_of_other_components_do_not_matter() {
-        assert_eq!(
-            problem(&[pod(waiting("ImagePullBackOff"))], Component::Postgres),
-            None
-        );
+        let live = Live {
+            pods: vec![pod(waiting("ImagePullBackOff"))],
+            ..Live::default()
+        };
+        assert_eq!(problem(&live, Component::Postgres), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The checks common to Deployments and StatefulSets.
 
-use super::{Verdict, View, pods};
+use super::{Verdict, View, patience::PODS_OVERDUE, pods};
 use crate::{
     api::ShortenerStackStatus,
     model::{live::Workload, metadata::Component},
@@ -8,6 +8,9 @@ use crate::{
 
 /// Reason while a newer template replaces pods that still accept requests.
 pub(in crate::plan) const ROLLING_OUT: &str = "RollingOut";
+
+/// Reason while the volume of a store grows, on which its pods run.
+pub(in crate::plan) const VOLUME_RESIZING: &str = "VolumeResizing";
 
 /// Reason while the controller cannot create pods.
 const PODS_NOT_CREATED: &str = "PodsNotCreated";
@@ -32,8 +35,11 @@ pub(in crate::plan) fn ready(view: View<'_>, component: Component) -> Verdict {
         let message = format!("the cluster's controllers have not observed the {name} yet");
         return Verdict::no("Pending", message).serving(serves);
     };
-    let problem = pods::problem(&view.live.pods, component);
-    match problem.or_else(|| not_created(name, workload)) {
+    let problem = pods::problem(view.live, component)
+        .or_else(|| not_created(name, workload))
+        .or_else(|| pods::lost(view.live, component).filter(|_| workload.ready < workload.wanted))
+        .or_else(|| workload.overdue.then(|| rollout_overdue(name)));
+    match problem {
         Some(problem) => Verdict {
             holds: serves && workload.ready >= workload.wanted,
             serves,
@@ -48,6 +54,11 @@ fn not_created(name: &str, workload: &Workload) -> Option<Verdict> {
     let failure = workload.failure.as_ref()?;
     let message = format!("{}{failure}", not_created_because(name));
     Some(Verdict::fault(PODS_NOT_CREATED, message))
+}
+
+/// Returns the verdict on a rollout that its controller has given up waiting for.
+fn rollout_overdue(name: &str) -> Verdict {
+    PODS_OVERDUE.fault(&format!("a new pod of the {name} is not ready"))
 }
 
 /// Returns the begin of the sentence that names the failure to create pods.
@@ -94,7 +105,8 @@ fn counted(name: &str, workload: &Workload) -> Verdict {
         return Verdict::yes(
             ROLLING_OUT,
             format!("{updated} of {wanted} pods of the {name} run the newest template"),
-        );
+        )
+        .moving();
     }
     Verdict::yes(
         PODS_READY,

@@ -86,3 +86,26 @@ async fn an_edit_gives_the_children_of_a_new_stack_and_its_reversal_the_earlier_
         assert_same(&lasting, &uids, &case, "uid");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_does_not_parse_keeps_the_rest_of_its_status() {
+    let world = World::with_stack(json!({"profiles": ["queue"]})).await;
+    let status = || world.server.objects()["shortenerstacks/acme"]["status"].clone();
+    let before = status();
+    world.edit_spec("acme", |spec| spec["profiles"] = json!(["unheard"]));
+    world.settle().await;
+    let after = status();
+    for field in ["volumes", "url", "profiles", "workers", "app"] {
+        assert!(!before[field].is_null(), "{field}");
+        assert_eq!(after[field], before[field], "{field}");
+    }
+    let conditions = after["conditions"].as_array().cloned().unwrap_or_default();
+    let reason = |type_: &str| {
+        let mut found = conditions
+            .iter()
+            .filter(|condition| condition["type"] == type_);
+        found.next().map(|condition| condition["reason"].clone())
+    };
+    assert_eq!(reason("Degraded"), Some(json!("InvalidSpec")));
+    assert_eq!(reason("QueueReady"), Some(json!("Pending")));
+}

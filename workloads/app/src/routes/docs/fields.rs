@@ -1,7 +1,7 @@
 //! The fields of documents and queries, and their rules. Every invalid field is reported.
 
 use serde_json::{Map, Value};
-use shortener_common::vector::{MatchValue, Query};
+use shortener_common::vector::{MatchValue, Query, Shape};
 
 use super::bodies::{DocumentRequest, QueryRequest};
 use crate::{body, error::Error, faults::Faults};
@@ -22,16 +22,18 @@ const TEXTS: [(&str, &str); 2] = [("title", "payload.title"), ("category", "payl
 /// The content of a document.
 #[derive(Debug, PartialEq)]
 pub(super) struct Content {
+    /// The vector as given, in single precision.
     pub(super) vector: Vec<f32>,
     /// The JSON object. Its values would take many times the memory of their text.
     pub(super) payload: String,
 }
 
 /// Parses the body of `PUT /docs/{id}`.
-pub(super) fn content(body: Map<String, Value>, size: usize) -> Result<Content, Error> {
+pub(super) fn content(body: Map<String, Value>, shape: Shape) -> Result<Content, Error> {
     let request: DocumentRequest = body::fields(body)?;
     let mut faults = Faults::default();
-    let vector = faults.value("vector", vector(request.vector, size));
+    let vector = vector(request.vector, shape).map(|(given, _)| given);
+    let vector = faults.value("vector", vector);
     let payload =
         payload(request.payload).unwrap_or_else(|(field, reason)| faults.add(field, reason));
     let payload = Value::Object(payload).to_string();
@@ -39,11 +41,12 @@ pub(super) fn content(body: Map<String, Value>, size: usize) -> Result<Content, 
 }
 
 /// Parses the body of `POST /docs/query`.
-pub(super) fn query(body: Map<String, Value>, size: usize) -> Result<Query, Error> {
+pub(super) fn query(body: Map<String, Value>, shape: Shape) -> Result<Query, Error> {
     let request: QueryRequest = body::fields(body)?;
     let mut faults = Faults::default();
+    let vector = vector(request.vector, shape).map(|(_, fitting)| fitting);
     let query = Query {
-        vector: faults.value("vector", vector(request.vector, size)),
+        vector: faults.value("vector", vector),
         limit: faults.value("limit", limit(request.limit)),
         with_payload: faults.flag("with_payload", request.with_payload),
         filter: faults.value("filter", filter(request.filter)),
@@ -51,24 +54,19 @@ pub(super) fn query(body: Map<String, Value>, size: usize) -> Result<Query, Erro
     faults.end(query)
 }
 
-fn vector(value: Option<Value>, size: usize) -> Result<Vec<f32>, String> {
+/// Returns the vector as given, in single precision, and as the collection takes it.
+fn vector(value: Option<Value>, shape: Shape) -> Result<(Vec<f32>, Vec<f32>), String> {
     let numbers = match value {
         None => return Err("is required".to_owned()),
         Some(Value::Array(numbers)) => numbers,
-        Some(_) => return Err(format!("must be a list of {size} numbers")),
+        Some(_) => return Err(format!("must be a list of {} numbers", shape.size)),
     };
-    if numbers.len() != size {
-        let found = numbers.len();
-        return Err(format!("must have {size} numbers, not {found}"));
-    }
-    // The store uses single precision, in which a large number becomes infinite.
+    // A number outside the range of single precision becomes infinite.
     let single = |number: &Value| number.as_f64().map(|number| number as f32);
-    numbers
-        .iter()
-        .map(|number| single(number).filter(|number| number.is_finite()))
-        .collect::<Option<Box<[f32]>>>()
-        .map(Vec::from)
-        .ok_or_else(|| "must have only numbers in the range of single precision".to_owned())
+    let given: Option<Box<[f32]>> = numbers.iter().map(single).collect();
+    let given = given.ok_or("must have only numbers")?;
+    let fitting = shape.fit(&given).map_err(|unfit| unfit.to_string())?;
+    Ok((given.into(), fitting))
 }
 
 fn payload(value: Option<Value>) -> Result<Map<String, Value>, (&'static str, String)> {
@@ -158,6 +156,7 @@ fn condition((field, value): (String, Value)) -> Result<(String, MatchValue), St
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
+    use shortener_common::vector::Distance;
 
     use super::*;
 
@@ -172,6 +171,11 @@ mod tests {
         }
     }
 
+    fn of_size(size: u32) -> Shape {
+        let distance = Distance::Euclid;
+        Shape { size, distance }
+    }
+
     fn nested(levels: usize) -> Value {
         (0..levels).fold(json!(1), |inner, _| json!([inner]))
     }
@@ -179,13 +183,13 @@ mod tests {
     #[test]
     fn a_document_is_a_vector_of_the_right_length_and_an_object() {
         let document = json!({"vector": [1, -0.5, 2e-3, 0], "payload": {"title": "a", "category": "b", "n": [1]}, "other": 1});
-        let content_of = content(object(document.clone()), 4).unwrap();
+        let content_of = content(object(document.clone()), of_size(4)).unwrap();
         assert_eq!(content_of.vector, [1.0, -0.5, 0.002, 0.0]);
         let payload: Value = serde_json::from_str(&content_of.payload).unwrap();
         assert_eq!(payload, document["payload"]);
         for payload in [json!({}), json!(null)] {
             let document = json!({"vector": [1, 2], "payload": payload});
-            assert_eq!(content(object(document), 2).unwrap().payload, "{}");
+            assert_eq!(content(object(document), of_size(2)).unwrap().payload, "{}");
         }
     }
 
@@ -216,13 +220,13 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                faults(content(object(document.clone()), 2)),
+                faults(content(object(document.clone()), of_size(2))),
                 fields,
                 "{document}"
             );
         }
         let deep = json!({"vector": [1, 2], "payload": {"a": nested(16)}});
-        assert!(content(object(deep), 2).is_ok());
+        assert!(content(object(deep), of_size(2)).is_ok());
     }
 
     #[test]
@@ -239,19 +243,23 @@ mod tests {
             assert_eq!(counted, values);
             let document = object(json!({"vector": [1], "payload": payload}));
             match values {
-                1000 => assert!(content(document, 1).is_ok()),
-                _ => assert_eq!(faults(content(document, 1)), ["payload"]),
+                1000 => assert!(content(document, of_size(1)).is_ok()),
+                _ => assert_eq!(faults(content(document, of_size(1))), ["payload"]),
             }
         }
     }
 
     #[test]
     fn a_query_has_ten_results_without_payload_and_no_filter_unless_it_says_so() {
-        let plain = query(object(json!({"vector": [1, 2], "filter": null})), 2).unwrap();
+        let plain = query(
+            object(json!({"vector": [1, 2], "filter": null})),
+            of_size(2),
+        )
+        .unwrap();
         assert_eq!((plain.limit, plain.with_payload), (10, false));
         assert_eq!(plain.filter, []);
         let full = json!({"vector": [1, 2], "limit": 100, "with_payload": true, "filter": {"a-b": "x", "n": -1, "f": true}});
-        let full = query(object(full), 2).unwrap();
+        let full = query(object(full), of_size(2)).unwrap();
         assert_eq!((full.limit, full.with_payload), (100, true));
         assert_eq!(
             full.filter,
@@ -281,19 +289,19 @@ mod tests {
         ] {
             let mut body = object(fields.clone());
             assert_eq!(
-                faults(query(body.clone(), 2)),
+                faults(query(body.clone(), of_size(2))),
                 ["vector", expected],
                 "{fields}"
             );
             body.insert("vector".to_owned(), json!([1, 2]));
-            assert_eq!(faults(query(body, 2)), [expected], "{fields}");
+            assert_eq!(faults(query(body, of_size(2))), [expected], "{fields}");
         }
     }
 
     proptest! {
         #[test]
         fn whatever_is_taken_is_finite_and_of_the_right_length(numbers in proptest::collection::vec(any::<f64>(), 0..4)) {
-            if let Ok(content) = content(object(json!({"vector": numbers})), 2) {
+            if let Ok(content) = content(object(json!({"vector": numbers})), of_size(2)) {
                 prop_assert_eq!(content.vector.len(), 2);
                 prop_assert!(content.vector.iter().all(|number| number.is_finite()));
             }

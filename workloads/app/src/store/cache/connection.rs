@@ -211,14 +211,14 @@ impl Connection {
     }
 
     /// Checks that the cache works, and writes the links that it missed. After it, no negative entry hides a link that
-    /// this replica created.
+    /// this replica acknowledged.
     async fn check(&self, channel: &Channel) -> RedisResult<()> {
         in_time(self.limit, look_up(channel, &[CacheKeys::default()])).await?;
-        while let Some(link) = self.missed.oldest() {
-            match in_time(self.limit, self.missed.create(channel.clone(), &link)).await {
+        while let Some(missed) = self.missed.oldest() {
+            match in_time(self.limit, self.missed.write(channel.clone(), &missed)).await {
                 // A full cache rejects the destination, but it has deleted the negative entry.
                 Err(error) if Meaning::of(&error) != Meaning::Refusal => return Err(error),
-                _ => self.missed.forget(&link.code),
+                _ => self.missed.forget(&missed.link.code),
             }
         }
         Ok(())

@@ -37,14 +37,21 @@ impl CacheKeys {
     }
 }
 
-/// The end of an entry.
+/// The time for which an entry lives, by the clock of the server. Both times are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lifetime {
-    /// After this number of seconds.
-    Seconds(u64),
-    /// At this second of the Unix epoch. Even a command that a frozen cache executes late must not outlive the
-    /// link.
-    Until(i64),
+pub struct Lifetime {
+    /// The time left when the command is sent. The clocks of this process and of the server may differ.
+    pub left: u64,
+    /// The time of the Unix epoch at which the link ends: even the entry of a command that a frozen server executes late
+    /// must not outlive it.
+    pub end: Option<i64>,
+}
+
+impl From<Duration> for Lifetime {
+    fn from(ttl: Duration) -> Self {
+        let left = ttl.as_millis().try_into().unwrap_or(u64::MAX);
+        Self { left, end: None }
+    }
 }
 
 impl Lifetime {
@@ -57,23 +64,15 @@ impl Lifetime {
         expires_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Option<Self> {
-        let seconds = (ttl.mul_f64(jitter).as_secs_f64().round() as u64).max(1);
+        let life = Self::from(ttl.mul_f64(jitter).max(Duration::from_secs(1)));
         let Some(expires_at) = expires_at else {
-            return Some(Self::Seconds(seconds));
+            return Some(life);
         };
-        let end = now.as_second().saturating_add_unsigned(seconds);
-        // Whole seconds, rounded down: never past the expiry of the link.
-        let end = end.min(expires_at.as_second());
-        (end > now.as_second()).then_some(Self::Until(end))
-    }
-
-    /// Returns the option of `SET` for this lifetime, and its value.
-    #[must_use]
-    pub fn option(self) -> (&'static str, String) {
-        match self {
-            Self::Seconds(seconds) => ("EX", seconds.to_string()),
-            Self::Until(second) => ("EXAT", second.to_string()),
-        }
+        // A negative time is none. Rounded down: never past the expiry of the link.
+        let left = Duration::try_from(expires_at.duration_since(now)).ok()?;
+        let left = life.left.min(Self::from(left).left);
+        let end = Some(expires_at.as_millisecond());
+        (left > 0).then_some(Self { left, end })
     }
 }
 
@@ -102,10 +101,13 @@ mod tests {
     fn a_lasting_link_is_remembered_for_the_configured_time() {
         let hour = Duration::from_secs(3600);
         let life = |jitter| Lifetime::of_link(hour, jitter, None, second(0));
-        assert_eq!(life(0.9), Some(Lifetime::Seconds(3240)));
-        assert_eq!(life(1.1), Some(Lifetime::Seconds(3960)));
-        let shortest = Lifetime::of_link(Duration::from_secs(1), 0.9, None, second(0));
-        assert_eq!(shortest, Some(Lifetime::Seconds(1)));
+        for (jitter, seconds) in [(0.9, 3240), (1.1, 3960)] {
+            let expected = Duration::from_secs(seconds);
+            assert_eq!(life(jitter), Some(Lifetime::from(expected)));
+        }
+        let second_long = Duration::from_secs(1);
+        let shortest = Lifetime::of_link(second_long, 0.9, None, second(0));
+        assert_eq!(shortest, Some(Lifetime::from(second_long)));
     }
 
     #[test]
@@ -113,8 +115,12 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let now = second(1_000_000);
         let life = |left: i64| Lifetime::of_link(hour, 1.0, Some(second(1_000_000 + left)), now);
-        assert_eq!(life(7200), Some(Lifetime::Until(1_003_600)));
-        assert_eq!(life(60), Some(Lifetime::Until(1_000_060)));
+        let until = |left: u64, end: i64| {
+            let end = Some(end);
+            Some(Lifetime { left, end })
+        };
+        assert_eq!(life(7200), until(3_600_000, 1_007_200_000));
+        assert_eq!(life(60), until(60_000, 1_000_060_000));
         assert_eq!(life(0), None);
         assert_eq!(life(-1), None);
     }
@@ -126,12 +132,12 @@ mod tests {
         ) {
             let (expires, now) = (Timestamp::from_microsecond(expires).unwrap(), Timestamp::from_microsecond(now).unwrap());
             match Lifetime::of_link(Duration::from_secs(ttl.into()), jitter, Some(expires), now) {
-                Some(Lifetime::Until(end)) => {
-                    prop_assert!(second(end) <= expires);
-                    prop_assert!(second(end) > now);
+                Some(Lifetime { left, end }) => {
+                    let left = Duration::from_millis(left);
+                    prop_assert!(!left.is_zero() && now.checked_add(left).is_ok_and(|end| end <= expires));
+                    prop_assert_eq!(end, Some(expires.as_millisecond()));
                 }
-                Some(Lifetime::Seconds(_)) => prop_assert!(false, "a link that expires has a fixed end"),
-                None => prop_assert!(expires.as_second() <= now.as_second()),
+                None => prop_assert!(expires.as_millisecond() <= now.as_millisecond() + 1),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Lookups of codes. Those that wait at the same time are one command.
+//! Lookups of codes. Those that wait at the same time share their commands.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{
     channel::Channel,
     connection::Connection,
     keys::CacheKeys,
-    promises::{garbage, understand},
+    promises::{destination, garbage, without_destination},
 };
 use crate::store::Resolved;
 
@@ -37,27 +37,42 @@ impl Question for Codes {
     }
 }
 
-/// Looks up these codes with one command. The client of a cluster divides it among the nodes.
+/// Looks up these codes: their destinations, and then the entries of those that have none. So the server counts no miss
+/// for a hit.
 pub(super) async fn look_up(
     channel: &Channel,
     codes: &[CacheKeys],
 ) -> RedisResult<Vec<Option<Resolved>>> {
-    let mut command = redis::cmd("MGET");
-    for keys in codes {
-        command.arg(keys.link()).arg(keys.none());
-    }
-    let reply = command.query_async(&mut channel.clone()).await?;
-    found(reply, codes.len())
+    let urls = values(channel, codes.iter().map(CacheKeys::link).collect()).await?;
+    let absent = codes
+        .iter()
+        .zip(&urls)
+        .filter(|(_, url)| **url == Value::Nil);
+    let others = absent.map(|(keys, _)| keys.none()).collect();
+    let mut others = values(channel, others).await?.into_iter();
+    let known = urls.into_iter().map(|url| match url {
+        Value::Nil => without_destination(&others.next().ok_or_else(garbage)?),
+        url => destination(url),
+    });
+    known.collect()
 }
 
-/// Returns what a reply says about each of this many codes.
-fn found(reply: Value, codes: usize) -> RedisResult<Vec<Option<Resolved>>> {
-    let values: Vec<(Value, Value)> = redis::from_redis_value(reply)?;
-    if values.len() != codes {
-        return Err(garbage());
+/// Returns the values of these keys with one command. The client of a cluster divides it among the nodes.
+async fn values(channel: &Channel, keys: Vec<String>) -> RedisResult<Vec<Value>> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
     }
-    let known = values.into_iter().map(|(url, none)| understand(url, none));
-    known.collect()
+    let mut command = redis::cmd("MGET");
+    let reply = command.arg(&keys).query_async(&mut channel.clone()).await?;
+    found(reply, keys.len())
+}
+
+/// Returns the values in a reply about this many keys.
+fn found(reply: Value, keys: usize) -> RedisResult<Vec<Value>> {
+    match reply {
+        Value::Array(values) if values.len() == keys => Ok(values),
+        _ => Err(garbage()),
+    }
 }
 
 #[cfg(test)]
@@ -65,17 +80,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_about_fewer_or_more_codes_is_an_error() {
+    fn a_reply_about_fewer_or_more_keys_is_an_error() {
         let array = |number| Value::Array(vec![Value::Nil; number]);
-        assert_eq!(found(array(4), 2).unwrap(), [None, None]);
+        assert_eq!(found(array(2), 2).unwrap(), [Value::Nil, Value::Nil]);
         for bad in [
             Value::Nil,
             Value::Okay,
             Value::Int(1),
             array(0),
+            array(1),
             array(3),
-            array(5),
-            Value::Array(vec![Value::Nil, Value::Nil, Value::Nil, Value::Int(1)]),
         ] {
             assert!(found(bad.clone(), 2).is_err(), "{bad:?}");
         }

@@ -2,22 +2,26 @@
 //!
 //! `link:<code>` holds exactly the destination as a URI ([`crate::location`]).
 //! `{link:<code>}:none` is a negative entry: for 15 s it records that there is no such code, until the code is
-//! created. For a link that was taken down it holds a mark instead.
+//! created. For a link that was taken down it holds a mark instead, and for an expired one, for a minute, that it is gone:
+//! expiry is final.
 //! `{link:<code>}:hold` is there for a while after the link was taken down or changed. Guarantees:
 //! - A destination takes precedence over a negative entry. A create writes the destination and deletes the negative
 //!   entry before its response is sent. A negative entry that a slow reader writes after a create is therefore
 //!   ignored for as long as the destination is there.
+//! - A repeated or reused create ends the negative entry too, because the first one may have ended before it wrote.
 //! - If a create cannot reach the cache, the replica repeats the write, and until then ignores a negative entry of that
 //!   code ([`PendingWrites`]).
 //! - An acknowledged link is therefore never reported as missing, with two exceptions that last at most 15 s: the
 //!   replica that created it could not reach the cache while other replicas could, or its new entry was evicted or
 //!   deleted while a reader was still writing.
-//! - A mark takes precedence over a destination. A takedown removes the destination and writes the mark before its
-//!   response is sent. As long as the mark or the hold is there, no reader writes a destination that it read before.
+//! - No destination stands beside a mark. A takedown removes the destination and writes the mark before its response is
+//!   sent. As long as the mark or the hold is there, no reader writes a destination that it read before.
 //! - A takedown that the cache did not confirm is repeated by the replicas until it is
 //!   ([`PurgeSweeper`](crate::store::purge_sweeper)).
 //!
-//! Each change is one script, so that a lookup sees all of it or nothing.
+//! Each change is one script. A lookup reads the destination first, and the other key only if there is none. What changes
+//! in between changes while the lookup runs, so either state is a right answer to it: a create has deleted the negative
+//! entry, and a takedown has written the mark.
 
 use std::{collections::VecDeque, sync::LazyLock, time::Duration};
 
@@ -40,6 +44,9 @@ use crate::{
 
 /// The value of a negative entry.
 const DENIED: &str = "1";
+/// The value for an expired link, and its time to live.
+const EXPIRED: &str = "gone";
+const EXPIRED_TTL: Duration = Duration::from_secs(60);
 /// The values of a mark, which are those of the response.
 const DISABLED: &str = "410";
 const LEGAL: &str = "451";
@@ -53,20 +60,27 @@ const ROOM: usize = 2 * 1024 * 1024;
 static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("write.lua")));
 static PURGE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("purge.lua")));
 
-/// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
-/// destination only if it has the form of one. Otherwise the lookup is a miss.
-pub(super) fn understand(url: Value, none: Value) -> RedisResult<Option<Resolved>> {
-    if let Value::BulkString(mark) = &none
-        && let Some(takedown) = takedown_in(mark)
-    {
-        return Ok(Some(Resolved::Down(takedown)));
-    }
-    match (url, none) {
-        (Value::BulkString(url), _) => Ok(target::is_uri(&url).then(|| Resolved::To(url.into()))),
-        (Value::Nil, Value::BulkString(_)) => Ok(Some(Resolved::Nothing)),
-        (Value::Nil, Value::Nil) => Ok(None),
+/// Parses the value under the key of a destination. Any client of the cache could have written it, so it counts only if
+/// it has the form of one. Otherwise the lookup is a miss.
+pub(super) fn destination(value: Value) -> RedisResult<Option<Resolved>> {
+    match value {
+        Value::BulkString(url) => Ok(target::is_uri(&url).then(|| Resolved::To(url.into()))),
         _ => Err(garbage()),
     }
+}
+
+/// Parses the value under the other key of a code that has no destination.
+pub(super) fn without_destination(value: &Value) -> RedisResult<Option<Resolved>> {
+    let entry = match value {
+        Value::Nil => return Ok(None),
+        Value::BulkString(entry) => entry,
+        _ => return Err(garbage()),
+    };
+    Ok(Some(match takedown_in(entry) {
+        Some(takedown) => Resolved::Down(takedown),
+        None if entry == EXPIRED.as_bytes() => Resolved::Gone,
+        None => Resolved::Nothing,
+    }))
 }
 
 /// Returns the error of a reply that no cache would give.
@@ -85,7 +99,7 @@ fn mark_of(takedown: &Takedown) -> String {
     }
 }
 
-/// Returns the takedown that a mark stands for, or `None` for a negative entry.
+/// Returns the takedown that a mark stands for, or `None` for another entry.
 fn takedown_in(value: &[u8]) -> Option<Takedown> {
     if value.starts_with(DISABLED.as_bytes()) {
         return Some(Takedown::Disabled);
@@ -100,23 +114,20 @@ fn takedown_in(value: &[u8]) -> Option<Takedown> {
 
 /// The entry of a code that is written.
 pub(super) struct Entry {
-    /// The number of the key in the script: the destination is 1, the negative entry or mark 2.
+    /// The number of the key in the script: the destination is 1, an entry without one is 2.
     key: u8,
     value: String,
     lifetime: Lifetime,
 }
 
 impl Entry {
-    /// Returns the entry for a result of the database; `None` for an expired link, because it would save nothing.
+    /// Returns the entry for a result of the database; `None` for a link that ends too soon.
     pub(super) fn of(stored: Option<Stored>, ttl: Duration) -> Option<Self> {
         let (key, value, lifetime) = match stored {
             Some(Stored::Live { url, expires_at }) => (1, url, lifetime(ttl, expires_at)?),
             Some(Stored::Down(takedown)) => (2, mark_of(&takedown), lifetime(ttl, None)?),
-            Some(Stored::Expired) => return None,
-            None => {
-                let lifetime = Lifetime::Seconds(CACHE_DENIAL.as_secs());
-                (2, DENIED.to_owned(), lifetime)
-            }
+            Some(Stored::Expired) => (2, EXPIRED.to_owned(), EXPIRED_TTL.into()),
+            None => (2, DENIED.to_owned(), CACHE_DENIAL.into()),
         };
         Some(Self {
             key,
@@ -143,14 +154,16 @@ pub(super) async fn fill(channel: Channel, keys: &CacheKeys, entry: &Entry) -> R
 async fn write(
     mut channel: Channel,
     keys: &CacheKeys,
-    is_new: bool,
+    is_known: bool,
     entry: Option<&Entry>,
 ) -> RedisResult<()> {
     let mut call = WRITE.key(keys.link());
-    call.key(keys.none()).key(keys.hold()).arg(u8::from(is_new));
+    call.key(keys.none())
+        .key(keys.hold())
+        .arg(u8::from(is_known));
     if let Some(entry) = entry {
-        let (option, end) = entry.lifetime.option();
-        call.arg(entry.key).arg(&entry.value).arg(option).arg(end);
+        let Lifetime { left, end } = entry.lifetime;
+        call.arg(entry.key).arg(&entry.value).arg(left).arg(end);
     }
     call.invoke_async::<()>(&mut channel).await
 }
@@ -172,13 +185,33 @@ pub(super) async fn purge(
     call.invoke_async::<()>(&mut channel).await
 }
 
-/// The recently created links that may still have a negative entry in the cache, because it missed them. Without room,
-/// the oldest are dropped.
+/// A link whose creator gets a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Acknowledged {
+    pub(super) link: Link,
+    /// False if an earlier request created the link. It may have been changed since, so its destination is not written.
+    is_new: bool,
+}
+
+impl Acknowledged {
+    pub(super) fn created(link: Link) -> Self {
+        let is_new = true;
+        Self { link, is_new }
+    }
+
+    pub(super) fn found(link: Link) -> Self {
+        let is_new = false;
+        Self { link, is_new }
+    }
+}
+
+/// The recently acknowledged links that may still have a negative entry in the cache, because it missed them. Without
+/// room, the oldest are dropped.
 #[derive(Debug)]
 pub(super) struct PendingWrites {
     /// The time to live of an entry.
     ttl: Duration,
-    links: Mutex<VecDeque<(Instant, Link)>>,
+    links: Mutex<VecDeque<(Instant, Acknowledged)>>,
 }
 
 impl PendingWrites {
@@ -187,12 +220,17 @@ impl PendingWrites {
         Self { ttl, links }
     }
 
-    /// Writes a new link, unless it ends too soon, and ends its negative entry.
-    pub(super) async fn create(&self, channel: Channel, link: &Link) -> RedisResult<()> {
+    /// Writes a new link, unless it ends too soon, and ends the negative entry of any.
+    pub(super) async fn write(
+        &self,
+        channel: Channel,
+        Acknowledged { link, is_new }: &Acknowledged,
+    ) -> RedisResult<()> {
         let Ok(code) = Code::parse(&link.code) else {
             return Ok(());
         };
-        let entry = lifetime(self.ttl, link.expires_at).map(|lifetime| Entry {
+        let lifetime = is_new.then(|| lifetime(self.ttl, link.expires_at));
+        let entry = lifetime.flatten().map(|lifetime| Entry {
             key: 1,
             value: location::ascii(&link.url).into_owned(),
             lifetime,
@@ -200,32 +238,36 @@ impl PendingWrites {
         write(channel, &CacheKeys::of(code), true, entry.as_ref()).await
     }
 
-    /// Adds a link that was just created.
-    pub(super) fn push(&self, link: Link) {
+    /// Adds a link that the cache has missed.
+    pub(super) fn push(&self, missed: Acknowledged) {
         let mut links = self.recent();
-        links.push_back((Instant::now(), link));
-        let bytes = |item: &(_, Link)| size_of_val(item) + item.1.code.len() + item.1.url.len();
+        links.push_back((Instant::now(), missed));
+        let bytes = |item: &(_, Acknowledged)| {
+            size_of_val(item) + item.1.link.code.len() + item.1.link.url.len()
+        };
         while links.iter().map(bytes).sum::<usize>() > ROOM {
             links.pop_front();
         }
     }
 
     /// Returns the oldest link of the period.
-    pub(super) fn oldest(&self) -> Option<Link> {
-        self.recent().front().map(|(_, link)| link.clone())
+    pub(super) fn oldest(&self) -> Option<Acknowledged> {
+        self.recent().front().map(|(_, missed)| missed.clone())
     }
 
     /// Returns true if the link of this code is on the list.
     pub(super) fn holds(&self, code: &str) -> bool {
-        self.recent().iter().any(|(_, link)| link.code == code)
+        self.recent()
+            .iter()
+            .any(|(_, missed)| missed.link.code == code)
     }
 
     /// Removes the link of this code, because the cache has it, or because it was changed.
     pub(super) fn forget(&self, code: &str) {
-        self.recent().retain(|(_, link)| link.code != code);
+        self.recent().retain(|(_, missed)| missed.link.code != code);
     }
 
-    fn recent(&self) -> MutexGuard<'_, VecDeque<(Instant, Link)>> {
+    fn recent(&self) -> MutexGuard<'_, VecDeque<(Instant, Acknowledged)>> {
         let mut links = self.links.lock();
         while links
             .front()

@@ -4,8 +4,9 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use jiff_sqlx::ToSqlx;
+use jiff_sqlx::{Timestamp as Time, ToSqlx};
 use shortener_common::database::StoreError;
+use sqlx::PgPool;
 
 use super::{
     Management,
@@ -26,19 +27,34 @@ const OF_HOST: &str = concat!(
     columns!(),
     " FROM links WHERE host = $1 \
     AND (created_at, code) > ($2, $3) \
-    AND ($4::text IS NULL OR $4 = ",
+    AND (created_at, code) <= (coalesce($4, 'infinity'), coalesce($5, '')) \
+    AND ($6::text IS NULL OR $6 = ",
     state!(),
-    ") ORDER BY created_at, code LIMIT $5"
+    ") ORDER BY created_at, code LIMIT $7"
 );
 
-const TAKEN_DOWN: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM links WHERE disabled_at IS NOT NULL \
-    AND (disabled_at, code) > ($1, $2) AND $3 = ",
-    state!(),
-    " ORDER BY disabled_at, code LIMIT $4"
-);
+/// The most links to a host that are read for a page of one state.
+const MOST_READ: i64 = 1000;
+
+/// The last link that is read for a page of one state, if there are as many.
+const LAST_READ: &str = "SELECT created_at, code FROM links WHERE host = $1 \
+    AND (created_at, code) > ($2, $3) ORDER BY created_at, code LIMIT 1 OFFSET $4 - 1";
+
+macro_rules! taken_down {
+    ($condition:literal) => {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM links WHERE ",
+            $condition,
+            " AND (disabled_at, code) > ($1, $2) ORDER BY disabled_at, code LIMIT $3"
+        )
+    };
+}
+
+/// The conditions are those of the indexes.
+const DISABLED: &str = taken_down!("disabled_as IN ('gone', 'legal')");
+const DELETED: &str = taken_down!("disabled_as = 'deleted'");
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
@@ -63,11 +79,12 @@ pub enum Listed {
     TakenDown { deleted: bool },
 }
 
-/// A page of a list.
+/// A page of a list. One that is not the last may have fewer links than its limit, because a bounded number is read to
+/// find them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub links: Vec<LinkRecord>,
-    /// The end of the page, if there is another one.
+    /// The end of the page, if there may be another one.
     pub next: Option<Position>,
 }
 
@@ -116,38 +133,77 @@ impl Management {
     pub async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         self.0
             .run("SELECT links", |pool| async move {
-                let Position { time, code } = &listing.after;
-                let time = time.to_sqlx();
-                // One more shows that there is another page.
-                let at_most = listing.limit as i64 + 1;
-                let rows: Vec<LinkRow> = match &listing.of {
-                    Listed::Host { host, state } => {
-                        let links = sqlx::query_as(OF_HOST).bind(host.as_str()).bind(time);
-                        let links = links.bind(code.as_str()).bind(state.map(LinkState::as_str));
-                        links.bind(at_most).fetch_all(&pool).await?
-                    }
+                let (rows, last_read) = match &listing.of {
+                    Listed::Host { host, state } => of_host(&pool, listing, host, *state).await?,
                     Listed::TakenDown { deleted } => {
-                        let state = match deleted {
-                            true => LinkState::Deleted,
-                            false => LinkState::Disabled,
-                        };
-                        let links = sqlx::query_as(TAKEN_DOWN).bind(time).bind(code.as_str());
-                        let links = links.bind(state.as_str()).bind(at_most);
-                        links.fetch_all(&pool).await?
+                        (taken_down(&pool, listing, *deleted).await?, None)
                     }
                 };
                 let has_more = rows.len() > listing.limit;
                 let links = rows.into_iter().take(listing.limit);
                 let links: Vec<LinkRecord> =
                     links.map(LinkRecord::try_from).collect::<Result<_, _>>()?;
-                let next = links.last().filter(|_| has_more).map(|last| Position {
-                    time: listing.of.time(last),
-                    code: last.code.clone(),
-                });
+                let next = match links.last().filter(|_| has_more) {
+                    Some(last) => Some(Position {
+                        time: listing.of.time(last),
+                        code: last.code.clone(),
+                    }),
+                    None => last_read,
+                };
                 Ok(Page { links, next })
             })
             .await
     }
+}
+
+/// Returns the links of a page, one more if there are more, and the last link that was read if there may be others behind
+/// it.
+async fn of_host(
+    pool: &PgPool,
+    listing: &Listing,
+    host: &str,
+    state: Option<LinkState>,
+) -> Result<(Vec<LinkRow>, Option<Position>), sqlx::Error> {
+    let (time, code) = (listing.after.time.to_sqlx(), listing.after.code.as_str());
+    let last: Option<(Time, String)> = match state {
+        Some(_) => {
+            let last = sqlx::query_as(LAST_READ).bind(host).bind(time);
+            let last = last.bind(code).bind(MOST_READ);
+            last.fetch_optional(pool).await?
+        }
+        // Every link that is read is on the page.
+        None => None,
+    };
+    let (last_time, last_code) = last.unzip();
+    let links = sqlx::query_as(OF_HOST).bind(host).bind(time).bind(code);
+    let links = links.bind(last_time).bind(last_code.as_deref());
+    let links = links
+        .bind(state.map(LinkState::as_str))
+        .bind(one_more(listing));
+    let links = links.fetch_all(pool).await?;
+    let last = last_time.zip(last_code).map(|(time, code)| Position {
+        time: time.to_jiff(),
+        code,
+    });
+    Ok((links, last))
+}
+
+/// Returns the links of a page, and one more if there are more.
+async fn taken_down(
+    pool: &PgPool,
+    listing: &Listing,
+    deleted: bool,
+) -> Result<Vec<LinkRow>, sqlx::Error> {
+    let statement = if deleted { DELETED } else { DISABLED };
+    let Position { time, code } = &listing.after;
+    let links = sqlx::query_as(statement).bind(time.to_sqlx());
+    let links = links.bind(code.as_str()).bind(one_more(listing));
+    links.fetch_all(pool).await
+}
+
+/// Returns the number of links to read: one more than the page has shows that there is another page.
+fn one_more(listing: &Listing) -> i64 {
+    listing.limit as i64 + 1
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Idempotency keys of requests for links. A key and its link are written in one transaction.
 
 use jiff_sqlx::Timestamp as Time;
-use sqlx::PgPool;
+use shortener_common::database::StoreError;
+use sqlx::{PgExecutor, PgPool};
 
 use super::{Links, NewLink, Outcome};
 use crate::store::Link;
@@ -16,7 +17,8 @@ const CLAIMED: &str = "UPDATE link_keys SET code = $2 WHERE key = $1";
 
 /// Reads the claim of another request. It has a link: both are written in one transaction.
 const HOLDER: &str = "SELECT body_sha256 = $2, links.code, links.created_at, links.expires_at \
-    FROM link_keys JOIN links ON links.code = link_keys.code WHERE key = $1";
+    FROM link_keys JOIN links ON links.code = link_keys.code \
+    WHERE key = $1 AND link_keys.created_at >= now() - interval '1 day'";
 
 /// The idempotency key of a request, with what it stands for.
 #[derive(Clone, Debug)]
@@ -40,7 +42,8 @@ impl Links {
             .bind(&once.body_sha256[..]);
         let claimed = claim.execute(&mut *transaction).await?;
         if claimed.rows_affected() == 0 {
-            return repeated(&mut transaction, link, once).await;
+            let earlier = repeated(&mut *transaction, &link.url, once).await?;
+            return earlier.ok_or(sqlx::Error::RowNotFound);
         }
         let outcome = match link.reuse && link.expires_at.is_none() {
             true => self.find_or_insert(&mut transaction, link).await?,
@@ -54,26 +57,41 @@ impl Links {
         }
         Ok(outcome)
     }
+
+    /// Finds the link of an earlier request to this destination under its key, and stores nothing; `None` if no request
+    /// holds the key.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn repeated(
+        &self,
+        url: &str,
+        once: &RequestKey,
+    ) -> Result<Option<Outcome>, StoreError> {
+        let find = |pool: PgPool| async move { repeated(&pool, url, once).await };
+        self.database.look_up("SELECT link_keys", find).await
+    }
 }
 
 /// Returns the link of an earlier request with this key.
 async fn repeated(
-    connection: &mut sqlx::PgConnection,
-    link: &NewLink,
+    executor: impl PgExecutor<'_>,
+    url: &str,
     once: &RequestKey,
-) -> Result<Outcome, sqlx::Error> {
+) -> Result<Option<Outcome>, sqlx::Error> {
     let holder = sqlx::query_as(HOLDER)
         .bind(&once.key)
         .bind(&once.body_sha256[..]);
-    let (same_body, code, created_at, expires_at): (bool, String, Time, Option<Time>) =
-        holder.fetch_one(connection).await?;
-    if !same_body {
-        return Ok(Outcome::OtherBody);
-    }
-    Ok(Outcome::Repeated(Link {
-        code,
-        url: link.url.clone(),
-        created_at: created_at.to_jiff(),
-        expires_at: expires_at.map(Time::to_jiff),
+    let row: Option<(bool, String, Time, Option<Time>)> = holder.fetch_optional(executor).await?;
+    Ok(row.map(|(same_body, code, created_at, expires_at)| {
+        if !same_body {
+            return Outcome::OtherBody;
+        }
+        Outcome::Repeated(Link {
+            code,
+            url: url.to_owned(),
+            created_at: created_at.to_jiff(),
+            expires_at: expires_at.map(Time::to_jiff),
+        })
     }))
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use serde_json::json;
+use shortener_common::queue::public_tasks::PublicTasks;
 use shortener_testing::{
     broker::{Broker, until},
     database::TestDatabase,
+    metrics,
 };
 
 use super::{JOB, accepted, app_with, drain_all, enqueue, refused};
@@ -61,6 +63,32 @@ async fn only_an_idempotency_key_makes_two_requests_one_job() {
         broken.problem(400, "invalid-fields")["errors"][0]["field"],
         "Idempotency-Key"
     );
+}
+
+#[tokio::test]
+async fn a_job_that_was_accepted_stays_accepted_when_its_task_is_public_no_more() {
+    let database = TestDatabase::new().await;
+    let broker = Broker::new().await;
+    let app = async |tasks: &str| {
+        let app = App::start_with(&database, |config| {
+            config.queue.queue_url = Some(broker.url());
+            config.public_tasks = PublicTasks::parse(tasks).unwrap();
+        })
+        .await;
+        metrics::wait_for(app.internal, "queue_up 1").await;
+        app
+    };
+    let (before, after) = (app("email").await, app("").await);
+    let key = "idempotency-key: k-5\r\n";
+    let id = accepted(&enqueue(before.public, key, JOB).await);
+    assert_eq!(accepted(&enqueue(after.public, key, JOB).await), id);
+    let other = enqueue(after.public, key, r#"{"task":"email","id":2}"#).await;
+    other.problem(422, "idempotency-key-reused");
+    for headers in ["", "idempotency-key: k-6\r\n"] {
+        let refused = enqueue(after.public, headers, JOB).await;
+        refused.problem(403, "task-not-public");
+    }
+    assert_eq!(broker.counts("jobs").await.0, 1);
 }
 
 #[tokio::test]

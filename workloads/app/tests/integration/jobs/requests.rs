@@ -63,6 +63,56 @@ async fn what_is_not_a_job_is_refused_before_the_broker_sees_it() {
 }
 
 #[tokio::test]
+async fn a_job_that_can_never_succeed_is_refused_before_the_broker_sees_it() {
+    let database = TestDatabase::new().await;
+    let broker = Broker::new().await;
+    let app = App::start_with(&database, |config| {
+        config.queue.queue_url = Some(broker.url());
+        config.public_tasks = PublicTasks::parse("*,reindex,wait").unwrap();
+        // Nothing listens there.
+        config.vector.vector_url = Some("http://127.0.0.1:1".to_owned());
+    })
+    .await;
+    metrics::wait_for(app.internal, "queue_up 1").await;
+    for (body, field) in [
+        (r#"{"task":"index"}"#, "id"),
+        (r#"{"task":"index","id":"7"}"#, "id"),
+        (r#"{"task":"index","id":7,"i\u0064":-7}"#, "id"),
+        (r#"{"task":"wait","ms":60001}"#, "ms"),
+    ] {
+        let refused = post(app.public, "/jobs", body).await;
+        let problem = refused.problem(400, "invalid-fields");
+        assert_eq!(problem["errors"][0]["field"], field, "{body}");
+    }
+    for body in [
+        r#"{"task":"index","id":7}"#,
+        r#"{"task":"wait","ms":60000}"#,
+    ] {
+        accepted(&post(app.public, "/jobs", body).await);
+        let message = broker.get("jobs").await.unwrap();
+        assert_eq!(message.data, body.as_bytes());
+        message.ack(Default::default()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn tasks_of_documents_need_the_vector_profile() {
+    let database = TestDatabase::new().await;
+    let broker = Broker::new().await;
+    let app = App::start_with(&database, |config| {
+        config.queue.queue_url = Some(broker.url());
+        config.public_tasks = PublicTasks::parse("*,reindex").unwrap();
+    })
+    .await;
+    metrics::wait_for(app.internal, "queue_up 1").await;
+    for body in [r#"{"task":"index","id":7}"#, r#"{"task":"reindex"}"#] {
+        let refused = post(app.public, "/jobs", body).await;
+        refused.problem(501, "profile-disabled");
+    }
+    assert_eq!(broker.counts("jobs").await.0, 0);
+}
+
+#[tokio::test]
 async fn a_task_that_is_not_public_is_refused_before_the_broker_sees_it() {
     let database = TestDatabase::new().await;
     let broker = Broker::new().await;
@@ -105,13 +155,13 @@ async fn the_settings_name_the_tasks_that_are_public() {
         (
             "*,wait",
             r#"{"task":"wait","ms":0}"#,
-            r#"{"task":"reindex"}"#,
+            r#"{"task":"purge_expired"}"#,
         ),
         ("email", JOB, "{}"),
     ] {
         let app = App::start_with(&database, |config| {
             config.queue.queue_url = Some(broker.url());
-            config.queue.public_tasks = PublicTasks::parse(list).unwrap();
+            config.public_tasks = PublicTasks::parse(list).unwrap();
         })
         .await;
         metrics::wait_for(app.internal, "queue_up 1").await;

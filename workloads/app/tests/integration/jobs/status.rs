@@ -37,7 +37,14 @@ async fn what_became_of_a_job_is_read_from_the_ledger() {
     };
     let running = expected("running", Value::Null, Value::Null);
     assert_eq!(get(app.public, &path).await.json(), running);
-    let failed = "UPDATE jobs SET state = 'failed', error = 'it broke', finished_at = '2030-01-01T00:00:01Z'";
+    // The worker died at the last delivery.
+    let abandoned = "UPDATE jobs SET started_at = now() - interval '61 minutes'";
+    ledger.execute(abandoned).await.unwrap();
+    let gone = get(app.public, &path).await.json();
+    assert_eq!(gone["status"], "failed");
+    let error = gone["error"].as_str().unwrap();
+    assert!(error.contains("dead letter"), "{error}");
+    let failed = "UPDATE jobs SET state = 'failed', started_at = '2030-01-01T00:00:00Z', error = 'it broke', finished_at = '2030-01-01T00:00:01Z'";
     ledger.execute(failed).await.unwrap();
     let failed = expected("failed", json!("2030-01-01T00:00:01Z"), json!("it broke"));
     assert_eq!(get(app.public, &path).await.json(), failed);

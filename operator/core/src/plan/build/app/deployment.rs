@@ -18,7 +18,7 @@ use crate::{
         build::otel,
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
         objects::{deployment, memory, pod, volume},
-        stores::{certificates, clients, external::MIGRATE},
+        stores::{certificates, clients, external::MIGRATE, postgres},
     },
 };
 
@@ -135,6 +135,9 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     env.extend(jobs(stack));
     let retention_days = stack.purge.retention_days.to_string();
     env.push(pod::env("PURGE_RETENTION_DAYS", retention_days));
+    // Left out at the app's own default, which almost every stack has.
+    let pool = postgres::smaller_pool(stack);
+    env.extend(pool.map(|pool| pod::env("DATABASE_MAX_CONNECTIONS", pool.to_string())));
     env.extend(links(app));
     if !app.gateway_hosts.is_empty() {
         env.push(pod::env("GATEWAY_HOSTS", app.gateway_hosts.join(",")));

@@ -2,7 +2,8 @@
 //! Ingress.
 //!
 //! A rewrite or `use-regex` makes every path of its host a case-insensitive prefix regex. Exact paths therefore end
-//! in `$` and restore case sensitivity with `(?-i:..)`. There are no snippets, because many clusters refuse them.
+//! in `\z` and restore case sensitivity with `(?-i:..)`. `$` would match before a final line break, `%0a`, too. There
+//! are no snippets, because many clusters refuse them.
 
 use std::collections::BTreeMap;
 
@@ -21,23 +22,22 @@ use crate::model::{
 const ANNOTATIONS: &str = "nginx.ingress.kubernetes.io";
 /// Paths with one capturing group each, which the rewrite keeps.
 const API_PATHS: [&str; 2] = [
-    "/(?-i:api/(health|metrics|shorten|jobs|docs/[A-Za-z0-9_-]+))$",
-    "/(?-i:api/links)/([A-Za-z0-9_-]+)$",
+    "/(?-i:api/(health|metrics|shorten|jobs|docs/[A-Za-z0-9_-]+))\\z",
+    "/(?-i:api/links)/([A-Za-z0-9_-]+)\\z",
 ];
-const HEALTH_PATH: &str = "/(?-i:gateway-health)$";
+const HEALTH_PATH: &str = "/(?-i:gateway-health)\\z";
 
-/// Returns the Ingress `<stack>-api`: exact routes whose prefix is removed before the request reaches the app.
+/// Returns the Ingress `<stack>-gateway-api`: exact routes whose prefix is removed before the request reaches the app.
 pub fn api_ingress(stack: &ValidatedStack) -> Option<Ingress> {
     let paths = API_PATHS
         .map(|path| route(stack, path, Component::App))
         .to_vec();
-    let name = format!("{}-api", stack.identity.name);
-    let mut ingress = routed(stack, name, paths)?;
+    let mut ingress = routed(stack, "gateway-api", paths)?;
     annotations(&mut ingress).insert(annotation("rewrite-target"), "/$1".to_owned());
     Some(ingress)
 }
 
-/// Returns the Ingress `<stack>`: the gateway's health, and everything else unchanged to the app.
+/// Returns the Ingress `<stack>-gateway`: the gateway's health, and everything else unchanged to the app.
 pub fn ingress(stack: &ValidatedStack) -> Option<Ingress> {
     let paths = vec![
         route(stack, HEALTH_PATH, Component::Gateway),
@@ -46,11 +46,12 @@ pub fn ingress(stack: &ValidatedStack) -> Option<Ingress> {
             ..route(stack, "/", Component::App)
         },
     ];
-    routed(stack, stack.identity.name.clone(), paths)
+    routed(stack, "gateway", paths)
 }
 
-/// Returns an Ingress with these paths, or `None` if no controller routes or if another stack holds the host.
-fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> Option<Ingress> {
+/// Returns the Ingress `<stack>-<suffix>` with these paths, or `None` if no controller routes or if another stack holds
+/// the host.
+fn routed(stack: &ValidatedStack, suffix: &str, paths: Vec<HTTPIngressPath>) -> Option<Ingress> {
     let gateway = &stack.gateway;
     let Routing::IngressNginx {
         class,
@@ -69,6 +70,7 @@ fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> 
             paths: paths.clone(),
         }),
     };
+    let name = format!("{}-{suffix}", stack.identity.name);
     let mut rules: Vec<_> = gateway.hosts.iter().cloned().map(Some).map(rule).collect();
     if rules.is_empty() {
         rules.push(rule(None));
@@ -221,6 +223,13 @@ mod tests {
         for ingress in [api_ingress(&stack), ingress(&stack)] {
             let rules = ingress.unwrap().spec.unwrap().rules.unwrap();
             assert_eq!(rules[0].host.as_deref(), Some("go.test"));
+        }
+    }
+
+    #[test]
+    fn every_exact_path_ends_at_the_end_of_the_text() {
+        for path in API_PATHS.into_iter().chain([HEALTH_PATH]) {
+            assert!(path.ends_with(r"\z") && !path.contains('$'), "{path}");
         }
     }
 

@@ -24,6 +24,27 @@ fn pods_carry_the_labels_that_select_them() {
     }
 }
 
+#[test]
+fn no_store_has_a_sidecar_and_every_other_program_may() {
+    let children = build(&every_profile()).children;
+    let deployments = children.deployments.into_iter();
+    let sets = children.stateful_sets.into_iter();
+    let others = deployments.map(|child| (false, child.spec.unwrap().template));
+    let stores = sets.map(|child| (true, child.spec.unwrap().template));
+    for (is_store, template) in others.chain(stores) {
+        let metadata = template.metadata.unwrap();
+        let label = metadata.labels.unwrap();
+        let label = label.get("sidecar.istio.io/inject").cloned();
+        assert_eq!(label.is_some_and(|value| value == "false"), is_store);
+        let annotation = metadata.annotations.unwrap();
+        let annotation = annotation.get("linkerd.io/inject").cloned();
+        assert_eq!(
+            annotation.is_some_and(|value| value == "disabled"),
+            is_store
+        );
+    }
+}
+
 /// Returns every pod with the name of its workload.
 pub(super) fn pods(stack: &ValidatedStack) -> Vec<(String, PodSpec)> {
     let children = build(stack).children;
@@ -53,7 +74,7 @@ fn every_pod_meets_the_restricted_profile() {
             );
             assert_eq!(pod.enable_service_links, Some(false), "{name}");
             assert_eq!(pod.host_network, Some(false), "{name}");
-            assert_eq!([pod.host_pid, pod.host_ipc], [None; 2], "{name}");
+            assert_eq!([pod.host_pid, pod.host_ipc], [Some(false); 2], "{name}");
             let allowed = |volume: &k8s_openapi::api::core::v1::Volume| volume.host_path.is_none();
             assert!(pod.volumes.iter().flatten().all(allowed), "{name}");
             let containers = pod.init_containers.iter().flatten().chain(&pod.containers);
@@ -69,7 +90,7 @@ fn restricted(pod: &str, container: &Container) {
     let security = container.security_context.as_ref().unwrap();
     assert_eq!(security.allow_privilege_escalation, Some(false), "{name}");
     assert_eq!(security.read_only_root_filesystem, Some(true), "{name}");
-    assert_eq!(security.privileged, None, "{name}");
+    assert_eq!(security.privileged, Some(false), "{name}");
     let capabilities = security.capabilities.as_ref().unwrap();
     assert_eq!(
         capabilities.drop.as_deref(),

@@ -12,8 +12,8 @@ use crate::testing::stack::{every_profile, minimal_stack};
 const OF_LIBRARIES: [&str; 2] = ["OTEL_RESOURCE_ATTRIBUTES", "MIMALLOC_ALLOW_THP"];
 
 /// Returns a stack with every profile and managed stores, one with external stores, one with external stores over TLS, and
-/// one with a pooler before its database.
-fn stacks() -> [ValidatedStack; 4] {
+/// one with a pooler before its database, and one with many pods.
+fn stacks() -> [ValidatedStack; 5] {
     let external = minimal_stack()
         .external_database()
         .external_cache()
@@ -22,7 +22,9 @@ fn stacks() -> [ValidatedStack; 4] {
         .external_vector();
     let over_tls = minimal_stack().every_external_store_over_tls();
     let pooled = every_profile().external_database_behind_a_pooler();
-    [every_profile(), external, over_tls, pooled]
+    let mut many = every_profile();
+    many.app.replicas = 40;
+    [every_profile(), external, over_tls, pooled, many]
 }
 
 /// Returns the environment of the main container of a component.

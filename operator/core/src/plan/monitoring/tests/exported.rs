@@ -70,7 +70,7 @@ fn app() -> String {
     ask(&metrics.with_vector());
     publisher.attempt(None, Duration::ZERO, trace());
     let answered = (&Method::GET, Route::REDIRECT, StatusCode::FOUND);
-    metrics.answered(answered, Duration::ZERO, trace());
+    metrics.ended(answered, Duration::ZERO, trace());
     Format::OpenMetrics.encode(metrics.registry()).unwrap()
 }
 

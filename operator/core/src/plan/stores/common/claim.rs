@@ -29,15 +29,15 @@ pub(in crate::plan) fn claim(
     Some(PersistentVolumeClaim {
         metadata,
         spec: Some(PersistentVolumeClaimSpec {
-            access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+            access_modes: Some(volume.access_modes()),
             resources: Some(VolumeResourceRequirements {
                 requests: Some(BTreeMap::from([(
                     "storage".to_owned(),
-                    volume.size.clone(),
+                    volume.request().clone(),
                 )])),
                 ..VolumeResourceRequirements::default()
             }),
-            storage_class_name: volume.class.clone(),
+            storage_class_name: volume.claimed_class().cloned(),
             ..PersistentVolumeClaimSpec::default()
         }),
         ..PersistentVolumeClaim::default()
@@ -46,8 +46,12 @@ pub(in crate::plan) fn claim(
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+    use serde_json::json;
+
     use super::*;
     use crate::{
+        model::{facts::ClaimFact, stack::Store},
         plan::stores,
         testing::{
             golden,
@@ -91,6 +95,55 @@ mod tests {
                 Some(vec![stack.identity.owner.clone()]),
                 "{component:?}"
             );
+        }
+    }
+
+    #[test]
+    fn an_existing_claim_keeps_what_nobody_can_change() {
+        let existing = |request: &str, capacity: Option<&str>| {
+            let capacity = capacity.map(|size| json!({"storage": size}));
+            let claim = json!({
+                "metadata": {},
+                "spec": {
+                    "accessModes": ["ReadWriteMany"],
+                    "storageClassName": "theirs",
+                    "resources": {"requests": {"storage": request}},
+                },
+                "status": {"capacity": capacity},
+            });
+            ClaimFact::of(&serde_json::from_value(claim).unwrap())
+        };
+        for (spec, request, capacity, expected) in [
+            ("1Gi", "20Gi", Some("20Gi"), "20Gi"),
+            ("1Gi", "1Gi", Some("20Gi"), "1Gi"),
+            ("30Gi", "20Gi", Some("20Gi"), "30Gi"),
+            // The provisioner rounded up. Kubernetes takes no request below the volume.
+            ("2Gi", "1Gi", Some("4Gi"), "1Gi"),
+            // A growth that failed is taken back to more than the volume has, and not to as much.
+            ("2Gi", "10Gi", Some("1Gi"), "2Gi"),
+            ("1Gi", "10Gi", Some("1Gi"), "10Gi"),
+            // Without a volume there is nothing to take back.
+            ("1Gi", "20Gi", None, "20Gi"),
+            ("1Gi", "1024Mi", Some("1Gi"), "1Gi"),
+        ] {
+            let mut stack = minimal_stack().user_settings();
+            for store in stack.stores_mut() {
+                if let Store::Managed(store) = store
+                    && let Some(volume) = &mut store.volume
+                {
+                    volume.size = Quantity(spec.to_owned());
+                    volume.existing = Some(existing(request, capacity));
+                }
+            }
+            for (_, claim) in claims(&stack) {
+                let spec = serde_json::to_value(claim.spec.unwrap()).unwrap();
+                assert_eq!(
+                    spec["resources"]["requests"]["storage"], expected,
+                    "{request}"
+                );
+                assert_eq!(spec["storageClassName"], "theirs");
+                assert_eq!(spec["accessModes"], json!(["ReadWriteMany"]));
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
-use super::external::{self, Settings};
+use super::{faults, growth};
 use crate::{
     model::{metadata::Component, stack::Store},
     plan::{
@@ -21,20 +21,25 @@ pub(in crate::plan::stores) fn verdict(
     Some(ready(view, component, store, without))
 }
 
-/// Checks the volume of a managed store, then its StatefulSet and its pod. The verdict on an external store is what the
-/// stack's programs tell; `without` describes the effect on requests while that store is unavailable.
+/// Checks the volume of a managed store, then its StatefulSet and its pod, then what the stack's programs tell of it. The
+/// verdict on an external store is what they tell; `without` describes the effect on requests while that store is
+/// unavailable.
 pub(in crate::plan) fn ready(
     view: View<'_>,
     component: Component,
     store: &Store,
     without: &str,
 ) -> Verdict {
-    if let Store::External { secret, tls, .. } = store {
-        let tls = tls.as_ref();
-        return external::ready(view, component, &Settings { secret, tls }, without);
-    }
+    let store = match store {
+        Store::Managed(store) => store,
+        Store::External { secret, tls, .. } => {
+            return faults::external(view, component, (secret, tls.as_ref()), without);
+        }
+    };
     let (name, claim) = (component.as_str(), view.live.claims.get(&component));
     let pods = workload::ready(view, component);
+    let told = faults::managed(view, component).filter(|_| pods.holds && !pods.fault);
+    let pods = told.unwrap_or(pods);
     if claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some()) {
         return Verdict::fault(
             "VolumeTerminating",
@@ -53,7 +58,10 @@ pub(in crate::plan) fn ready(
         )
         .serving(pods.serves);
     }
-    pods
+    match claim.zip(store.volume.as_ref()) {
+        Some((claim, volume)) => growth::verdict(name, &volume.size, (claim, view.live.at), pods),
+        None => pods,
+    }
 }
 
 fn lost(claim: &PersistentVolumeClaim) -> bool {

@@ -15,7 +15,10 @@ use crate::{
         metadata::{Component, component_name},
         stack::{Credential, ManagedStore, Pod, Store, StoreTls, StoreVolume},
     },
-    plan::{error::ValidateError, stores},
+    plan::{
+        error::{MAX_CREDENTIAL, ValidateError},
+        stores,
+    },
 };
 
 /// The inputs for resolving a store.
@@ -71,15 +74,24 @@ impl StoreContext<'_> {
                 secret: reference.name,
             }),
             StoreFacts::Unread(failure) => Err(ValidateError::Unread(failure)),
-            StoreFacts::Managed { credentials, .. } => {
+            StoreFacts::Managed {
+                credentials, claim, ..
+            } => {
                 let stack = self.stack.name_any();
                 let name = component_name(&stack, wanted.component);
                 let keys = stores::keys(wanted.component);
                 let credentials = credential(credentials, &name, &stack, keys)?;
+                for key in keys {
+                    let value = credentials.data.get(*key);
+                    value.map_or(Ok(()), |value| usable(&name, key, value))?;
+                }
                 Ok(Store::Managed(Box::new(ManagedStore {
                     replicas: i32::from(!self.stack.spec.stopped),
                     pod: wanted.pod,
-                    volume: wanted.volume,
+                    volume: wanted.volume.map(|volume| StoreVolume {
+                        existing: claim,
+                        ..volume
+                    }),
                     checksum: self.checksum(&credentials.data),
                     credentials,
                 })))
@@ -134,6 +146,7 @@ pub(in crate::plan::stores) fn volume(size: Option<String>, class: Option<String
     StoreVolume {
         size: Quantity(size.unwrap_or_else(|| DEFAULT_STORAGE.to_owned())),
         class,
+        existing: None,
         postgres_major: None,
     }
 }
@@ -179,6 +192,25 @@ pub(in crate::plan) fn credential(
             Ok(Credential { data, is_new })
         }
     }
+}
+
+/// Checks that every program reads the same in a value of a Secret. Clients cut line breaks at the end, PostgreSQL and
+/// its clients normalise Unicode, and HTTP takes neither control characters nor spaces at the ends.
+pub(in crate::plan::stores) fn usable(
+    secret: &str,
+    key: &'static str,
+    value: &ByteString,
+) -> Result<(), ValidateError> {
+    let value = &value.0;
+    let is_printable = value.iter().all(|byte| (b' '..=b'~').contains(byte));
+    let has_outer_space = value.first() == Some(&b' ') || value.last() == Some(&b' ');
+    if !value.is_empty() && value.len() <= MAX_CREDENTIAL && is_printable && !has_outer_space {
+        return Ok(());
+    }
+    Err(ValidateError::CredentialsUnusable {
+        secret: secret.to_owned(),
+        key,
+    })
 }
 
 fn terminating(kind: &'static str, name: &str) -> ValidateError {

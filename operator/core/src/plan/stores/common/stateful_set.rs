@@ -35,6 +35,7 @@ pub(in crate::plan) fn stateful_set(
             selector: selector(&identity.name, component),
             service_name: Some(name),
             revision_history_limit: Some(pod::REVISION_HISTORY),
+            min_ready_seconds: Some(0),
             // With the ordered policy, a pod that cannot start is never replaced by a pod of the corrected template.
             pod_management_policy: Some("Parallel".to_owned()),
             update_strategy: Some(StatefulSetUpdateStrategy {
@@ -44,7 +45,7 @@ pub(in crate::plan) fn stateful_set(
                     ..RollingUpdateStatefulSetStrategy::default()
                 }),
             }),
-            template: pod::template(stack, component, checksum, pod_spec),
+            template: pod::without_sidecar(stack, component, checksum, pod_spec),
             ..StatefulSetSpec::default()
         }),
         ..StatefulSet::default()

@@ -6,7 +6,7 @@ use super::default_resources;
 use crate::{
     model::{
         defaults::Images,
-        facts::StoreFacts,
+        facts::{RunningServer, StoreFacts},
         metadata::{Component, component_name},
         stack::Store,
     },
@@ -31,18 +31,18 @@ pub(in crate::plan) fn resolve(
             same_major(named, major, claim)?;
             named
         }
-        (Some(named), Data::New | Data::Untold(_)) => named,
+        (Some(named), Data::New | Data::Unknown | Data::Untold(_)) => named,
         (None, Data::Of(major)) => default_image(images, major, claim)?,
         // A default image may be of another version.
         (None, Data::Untold(running)) => running,
-        (None, Data::New) => &images.postgres,
+        (None, Data::New | Data::Unknown) => &images.postgres,
     };
     let pod = pod(&managed.pod, image, default_resources());
     let mut volume = volume(managed.storage, managed.storage_class_name);
     volume.postgres_major = match data {
         Data::New => major(&pod.image),
         Data::Of(major) => Some(major),
-        Data::Untold(_) => None,
+        Data::Unknown | Data::Untold(_) => None,
     };
     let wanted = RequestedStore {
         component: Component::Postgres,
@@ -63,31 +63,37 @@ pub(in crate::plan) fn resolve(
 /// The data of a database.
 #[derive(Clone, Copy)]
 enum Data<'a> {
-    /// There is none yet, or nothing says which version initialised it.
+    /// There is none yet.
     New,
+    /// Somebody else made the claim, for example from a snapshot, and no server has read it yet.
+    Unknown,
     /// A server of this major version initialised it.
     Of(u32),
-    /// It exists, and the image that runs on it does not contain the version.
+    /// It exists, and the image of its server does not contain the version, or may not fit the data.
     Untold(&'a str),
 }
 
 /// Returns the data of a database.
 ///
 /// The claim's annotation contains the version, unless the first image was named by its digest alone or somebody else
-/// made the claim. Then the running image decides.
+/// made the claim. Then the running image decides, as soon as its server is ready: PostgreSQL does not start on data of
+/// another major version.
 fn data(facts: &StoreFacts) -> Data<'_> {
     let StoreFacts::Managed {
-        running_image,
+        running,
         claim: Some(claim),
         ..
     } = facts
     else {
         return Data::New;
     };
-    match (claim.major, running_image) {
+    match (claim.major, running) {
         (Some(recorded), _) => Data::Of(recorded),
-        (None, None) => Data::New,
-        (None, Some(running)) => major(running).map_or(Data::Untold(running), Data::Of),
+        (None, None) => Data::Unknown,
+        (None, Some(RunningServer { image, is_ready })) => match major(image) {
+            Some(major) if *is_ready => Data::Of(major),
+            _ => Data::Untold(image),
+        },
     }
 }
 

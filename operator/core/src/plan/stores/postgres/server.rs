@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
     Probe, Volume,
 };
 
-use super::{DATABASE, STORE, USER, restore};
+use super::{DATABASE, STORE, USER, connections, restore};
 use crate::{
     model::{
         credentials,
@@ -19,9 +19,7 @@ use crate::{
 };
 
 /// Settings whose defaults do not suit a small volume and a container.
-const SETTINGS: [&str; 8] = [
-    // Ten connections for each pod of the app, including the pods of a rolling update.
-    "max_connections=200",
+const SETTINGS: [&str; 7] = [
     // The server would be killed if the node offers huge pages that the container may not use.
     "huge_pages=off",
     // The write-ahead log must fit a volume of 1Gi together with the data.
@@ -81,10 +79,10 @@ fn server(settings: &Pod, secret: &str) -> Container {
 }
 
 fn arguments() -> Vec<String> {
-    let settings = SETTINGS.iter().flat_map(|&setting| ["-c", setting]);
-    std::iter::once("postgres")
-        .chain(settings)
-        .map(str::to_owned)
+    let connections = format!("max_connections={}", connections::MAX);
+    let settings = std::iter::once(connections).chain(SETTINGS.map(str::to_owned));
+    std::iter::once("postgres".to_owned())
+        .chain(settings.flat_map(|setting| ["-c".to_owned(), setting]))
         .collect()
 }
 

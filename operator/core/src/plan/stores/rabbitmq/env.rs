@@ -35,9 +35,11 @@ pub(super) fn env(stack: &ValidatedStack, client: Component) -> Vec<EnvVar> {
             ..
         } => external("QUEUE", secret, access, tls.as_ref()),
     };
-    let tasks: Vec<&str> = queue.public_tasks.iter().map(String::as_str).collect();
-    // The workers check what the app checked, because a job may be older than a change of the settings.
-    env.push(pod::env("PUBLIC_TASKS", tasks.join(",")));
+    // The app alone decides whether to accept a job: workers with other settings must not decide it again.
+    if client == Component::App {
+        let tasks: Vec<&str> = queue.public_tasks.iter().map(String::as_str).collect();
+        env.push(pod::env("PUBLIC_TASKS", tasks.join(",")));
+    }
     env
 }
 
@@ -48,25 +50,26 @@ mod tests {
     use super::*;
     use crate::testing::stack::minimal_stack;
 
-    /// Returns the public tasks that a client reads.
-    fn public(stack: &ValidatedStack, client: Component) -> PublicTasks {
-        let env = env(stack, client).into_iter();
-        let mut lists = env.filter(|variable| variable.name == "PUBLIC_TASKS");
-        PublicTasks::parse(&lists.next().unwrap().value.unwrap()).unwrap()
+    /// Returns the public tasks that a client reads; `None` if it does not read them.
+    fn public(stack: &ValidatedStack, client: Component) -> Option<PublicTasks> {
+        let mut env = env(stack, client).into_iter();
+        let list = env.find(|variable| variable.name == "PUBLIC_TASKS")?;
+        Some(PublicTasks::parse(&list.value.unwrap()).unwrap())
     }
 
     #[test]
-    fn app_and_workers_know_which_tasks_need_no_key() {
-        for client in [Component::App, Component::Worker] {
-            let mut stack = minimal_stack().queue();
-            assert_eq!(public(&stack, client), PublicTasks::default());
-            for list in ["*,reindex", "email,report.daily", ""] {
-                if let Some(queue) = &mut stack.queue {
-                    let names = list.split(',').filter(|name| !name.is_empty());
-                    queue.public_tasks = names.map(str::to_owned).collect();
-                }
-                assert_eq!(public(&stack, client), PublicTasks::parse(list).unwrap());
+    fn the_app_alone_reads_which_tasks_need_no_key() {
+        let mut stack = minimal_stack().queue();
+        let default = Some(PublicTasks::default());
+        assert_eq!(public(&stack, Component::App), default);
+        for list in ["*,reindex", "email,report.daily", ""] {
+            if let Some(queue) = &mut stack.queue {
+                let names = list.split(',').filter(|name| !name.is_empty());
+                queue.public_tasks = names.map(str::to_owned).collect();
             }
+            let parsed = PublicTasks::parse(list).unwrap();
+            assert_eq!(public(&stack, Component::App), Some(parsed));
+            assert_eq!(public(&stack, Component::Worker), None);
         }
     }
 }

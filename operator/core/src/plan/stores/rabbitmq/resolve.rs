@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::ByteString;
+use kube_core::ResourceExt;
 
 use super::default_resources;
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     model::{
         credentials::{OPERATOR_PASSWORD_KEY, USERNAME_KEY},
         facts::{CredentialState, StoreFacts},
-        metadata::Component,
+        metadata::{Component, component_name},
         quantity,
         stack::{BrokerOperator, Draining, Queue, Workers},
         topology::QueueLimits,
@@ -18,7 +19,7 @@ use crate::{
     plan::{
         error::ValidateError,
         pod_settings::pod,
-        stores::common::{RequestedStore, StoreContext, volume},
+        stores::common::{RequestedStore, StoreContext, usable, volume},
     },
 };
 
@@ -61,7 +62,7 @@ pub(in crate::plan) fn resolve(
         volume: Some(volume(managed.storage, managed.storage_class_name)),
     };
     Ok(Queue {
-        operator: operator(context, &facts),
+        operator: operator(context, &facts)?,
         store: context.store(wanted, facts)?,
         limits: queue_limits(spec)?,
         public_tasks: spec
@@ -77,26 +78,34 @@ pub(in crate::plan) fn resolve(
 /// Returns the operator's own user of a managed broker. Its first password follows from the stack's own key, which is
 /// random, so a Secret that is restored without it needs no more than the user and the password of the programs. As soon
 /// as the Secret has a password, that one counts.
-fn operator(context: &StoreContext<'_>, facts: &StoreFacts) -> Option<BrokerOperator> {
+fn operator(
+    context: &StoreContext<'_>,
+    facts: &StoreFacts,
+) -> Result<Option<BrokerOperator>, ValidateError> {
     let StoreFacts::Managed {
         credentials: CredentialState::Existing(data) | CredentialState::Generated(data),
         ..
     } = facts
     else {
-        return None;
+        return Ok(None);
     };
-    let programs = String::from_utf8_lossy(&data.get(USERNAME_KEY)?.0);
+    let Some(programs) = data.get(USERNAME_KEY) else {
+        return Ok(None);
+    };
+    let programs = String::from_utf8_lossy(&programs.0);
     let stored = data.get(OPERATOR_PASSWORD_KEY);
     let stored = stored.filter(|stored| !stored.0.is_empty()).cloned();
     let first = || ByteString(context.derived_password(OPERATOR_PURPOSE).into_bytes());
     let password = stored.unwrap_or_else(first);
+    let secret = component_name(&context.stack.name_any(), Component::Rabbitmq);
+    usable(&secret, OPERATOR_PASSWORD_KEY, &password)?;
     let entry = BTreeMap::from([(OPERATOR_PASSWORD_KEY.to_owned(), password.clone())]);
-    Some(BrokerOperator {
+    Ok(Some(BrokerOperator {
         // Never the name of the programs' user.
         username: format!("{programs}-operator"),
         password,
         checksum: context.checksum(&entry),
-    })
+    }))
 }
 
 fn queue_limits(spec: &QueueSpec) -> Result<QueueLimits, ValidateError> {
@@ -185,7 +194,7 @@ mod tests {
         let own = [(USERNAME_KEY, "shop"), (PASSWORD_KEY, "s3cret")];
         let facts = StoreFacts::Managed {
             credentials: CredentialState::Existing(data(&[&own[..], entries].concat())),
-            running_image: None,
+            running: None,
             claim: None,
         };
         let context = StoreContext {
@@ -196,7 +205,7 @@ mod tests {
             },
             defaults: &defaults(),
         };
-        operator(&context, &facts).unwrap()
+        operator(&context, &facts).unwrap().unwrap()
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod containers;
 
 use serde_json::Value;
 
-use crate::model::pod_patch::PatchError;
+use crate::{model::pod_patch::PatchError, plan::objects::pod::WITHOUT_SIDECAR};
 
 /// Prefix of the labels and annotations that only the operator sets.
 const RESERVED: &str = "shortener.dev/";
@@ -72,7 +72,9 @@ fn metadata(own: &Value, merged: &Value) -> Result<(), PatchError> {
     }
     for kind in ["labels", "annotations"] {
         let (own, merged) = (&own[kind], &merged[kind]);
-        let lost = fields(own).find(|(name, value)| merged.get(name) != Some(*value));
+        let is_fixed = |name: &str| !WITHOUT_SIDECAR.iter().any(|(own, _)| *own == name);
+        let lost =
+            fields(own).find(|(name, value)| is_fixed(name) && merged.get(name) != Some(*value));
         let added =
             fields(merged).find(|(name, _)| name.starts_with(RESERVED) && own.get(name).is_none());
         if let Some((name, _)) = lost.or(added) {

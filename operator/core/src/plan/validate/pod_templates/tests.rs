@@ -74,6 +74,17 @@ fn every_component_takes_changes_of_its_own_pods_alone() {
 }
 
 #[test]
+fn a_store_has_the_sidecar_that_its_pod_template_asks_for() {
+    let label = "sidecar.istio.io/inject";
+    let change = json!({"metadata": {"labels": {label: "true"}}});
+    let stack = changed(&[("database.managed", change)]);
+    assert!(stack.held.is_empty(), "{:?}", stack.held);
+    let template = &build::pod_templates(&stack)[&Component::Postgres];
+    let labels = template.metadata.as_ref().unwrap().labels.as_ref();
+    assert_eq!(labels.unwrap()[label], "true");
+}
+
+#[test]
 fn a_pod_template_merged_over_itself_is_the_same() {
     for (component, template) in build::pod_templates(&every_profile()) {
         let itself = serde_json::to_value(&template).unwrap();

@@ -17,7 +17,7 @@ pub struct SweepRequest {
 /// A dead letter.
 #[derive(Debug, Serialize)]
 pub struct DeadLetterDetails {
-    /// Identifier of the job; null if the message never was a job.
+    /// Identifier of the job; null if the message has none.
     id: Option<String>,
     /// Name of the task; empty if the job has none.
     task: String,

@@ -129,7 +129,15 @@ pub(super) fn listing(query: Option<&str>) -> Result<Listing, Error> {
             .unwrap_or_else(|| faults.add("after", "must be the next of the page before"))
     });
     let of = match (host, state) {
-        (Some(host), state) => Listed::Host { host, state },
+        (Some(host), state) => {
+            if state == Some(LinkState::Deleted) {
+                faults.add::<()>(
+                    "state",
+                    "must not be deleted with a host: a deleted link has none",
+                );
+            }
+            Listed::Host { host, state }
+        }
         (None, state) => {
             if !matches!(state, Some(LinkState::Disabled | LinkState::Deleted)) {
                 let rule = "is required unless state is disabled or deleted";
@@ -265,6 +273,7 @@ mod tests {
             ("host=a&host=b", &["host"]),
             ("host=a&stat=live", &["query"]),
             ("host=a&state=gone", &["state"]),
+            ("host=a&state=deleted", &["state"]),
         ] {
             assert_eq!(faults(listing(Some(query))), fields, "{query}");
         }

@@ -6,38 +6,28 @@ fn text(text: &str) -> Value {
     Value::BulkString(text.as_bytes().to_vec())
 }
 
-fn understood([url, none]: [Value; 2]) -> Option<Resolved> {
-    understand(url, none).unwrap()
-}
-
 #[test]
-fn a_destination_wins_over_a_denial() {
-    let to = Some(Resolved::To("https://example.com/".into()));
-    assert_eq!(understood([text("https://example.com/"), Value::Nil]), to);
-    assert_eq!(understood([text("https://example.com/"), text("1")]), to);
-    assert_eq!(understood([Value::Nil, text("1")]), Some(Resolved::Nothing));
-    assert_eq!(understood([Value::Nil, Value::Nil]), None);
-}
-
-#[test]
-fn a_mark_wins_over_a_destination() {
-    let destination = || text("https://example.com/");
-    for first in [destination(), Value::Nil, text("garbage")] {
-        assert_eq!(
-            understood([first.clone(), text("410")]),
-            Some(Resolved::Down(Takedown::Disabled))
-        );
-        let notice = Some("a notice".to_owned());
-        assert_eq!(
-            understood([first, text("451\na notice")]),
-            Some(Resolved::Down(Takedown::Legal { notice }))
-        );
+fn a_code_without_a_destination_is_denied_expired_down_or_a_miss() {
+    let expired = Entry::of(Some(Stored::Expired), Duration::from_secs(3600)).unwrap();
+    assert_eq!((expired.key, expired.lifetime), (2, EXPIRED_TTL.into()));
+    let notice = Some("a notice".to_owned());
+    for (value, known) in [
+        (Value::Nil, None),
+        (text("1"), Some(Resolved::Nothing)),
+        (text(&expired.value), Some(Resolved::Gone)),
+        (text("410"), Some(Resolved::Down(Takedown::Disabled))),
+        (
+            text("451\na notice"),
+            Some(Resolved::Down(Takedown::Legal { notice })),
+        ),
+    ] {
+        assert_eq!(without_destination(&value).unwrap(), known, "{value:?}");
     }
 }
 
 #[test]
 fn what_could_not_have_been_shortened_is_a_miss() {
-    for bad in [
+    let garbage = [
         "",
         "garbage",
         "javascript:alert(1)",
@@ -45,13 +35,14 @@ fn what_could_not_have_been_shortened_is_a_miss() {
         "https://a:b@example.com/",
         "https://b\u{fc}cher.example/",
         "https://exa<mple.com/",
-    ] {
-        assert_eq!(understood([text(bad), text("1")]), None, "{bad:?}");
+    ];
+    for bad in garbage
+        .map(text)
+        .into_iter()
+        .chain([Value::BulkString(vec![0xff])])
+    {
+        assert_eq!(destination(bad.clone()).unwrap(), None, "{bad:?}");
     }
-    assert_eq!(
-        understood([Value::BulkString(vec![0xff]), Value::Nil]),
-        None
-    );
 }
 
 #[test]
@@ -60,19 +51,15 @@ fn a_long_uri_is_a_destination() {
     for host in ["example.com", "192.0.2.7"] {
         let long = format!("https://{host}/{}", "%C3%BC".repeat(1000));
         let known = Some(Resolved::To(long.clone().into()));
-        assert_eq!(understood([text(&long), Value::Nil]), known);
+        assert_eq!(destination(text(&long)).unwrap(), known);
     }
 }
 
 #[test]
 fn what_no_cache_would_answer_is_an_error() {
-    for [url, none] in [
-        [Value::Int(1), Value::Nil],
-        [Value::Nil, Value::Int(1)],
-        [Value::Okay, Value::Okay],
-        [Value::Array(vec![]), Value::Nil],
-    ] {
-        assert!(understand(url.clone(), none).is_err(), "{url:?}");
+    for value in [Value::Int(1), Value::Okay, Value::Array(vec![])] {
+        assert!(destination(value.clone()).is_err(), "{value:?}");
+        assert!(without_destination(&value).is_err(), "{value:?}");
     }
 }
 
@@ -110,13 +97,13 @@ fn the_script_and_this_file_agree_on_what_a_mark_is() {
     }
 }
 
-fn link(number: usize) -> Link {
-    Link {
+fn link(number: usize) -> Acknowledged {
+    Acknowledged::created(Link {
         code: number.to_string(),
         url: "https://example.com/".to_owned(),
         created_at: Timestamp::UNIX_EPOCH,
         expires_at: None,
-    }
+    })
 }
 
 fn list() -> PendingWrites {
@@ -140,10 +127,9 @@ fn their_memory_is_bounded_and_the_latest_are_kept() {
     const NUMBER: usize = 2000;
     let pending = list();
     for number in 0..NUMBER {
-        pending.push(Link {
-            url: "x".repeat(2000),
-            ..link(number)
-        });
+        let mut missed = link(number);
+        missed.link.url = "x".repeat(2000);
+        pending.push(missed);
     }
     let kept = (0..NUMBER).filter(|number| pending.holds(&number.to_string()));
     let kept: Vec<usize> = kept.collect();

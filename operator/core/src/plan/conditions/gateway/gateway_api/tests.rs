@@ -69,6 +69,7 @@ fn settled() -> Workload {
         updated: 2,
         observed: true,
         failure: None,
+        overdue: false,
     }
 }
 

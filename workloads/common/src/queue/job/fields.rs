@@ -1,69 +1,93 @@
-//! The names that a client gives to a job, found without a copy of the job.
+//! The fields of a job that the service reads, found without a copy of the job.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use serde::{
     Deserializer,
     de::{DeserializeSeed, MapAccess, SeqAccess, Visitor},
 };
+use serde_json::{Map, Value, value::RawValue};
 
-use serde_json::Value;
+use super::label;
 
-use super::{client_id, label};
-
-/// The names that a client gives to a job.
+/// The fields of a job that the service reads. Of several fields with one name the last one counts, however it is spelt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
-    /// The name of the task; empty if there is none.
+pub struct Fields {
+    /// The client's name of the task, at most 256 characters; empty if there is none.
     pub task: String,
-    /// The client's identifier of the job; `None` if there is none, and if it is a list or an object.
+    /// The client's identifier of the job, at most 256 characters: a string as it is, and any other value as the client
+    /// wrote it. It is stored as data and never used as an identifier.
     pub client_id: Option<String>,
+    /// `id`, if it is an unsigned integer.
+    pub(super) id: Option<u64>,
+    /// `ms`, if it is an unsigned integer.
+    pub(super) ms: Option<u64>,
 }
 
-/// Returns the name of the task of a job; empty if it has none.
-///
-/// # Errors
-/// Fails if the body is not a JSON object, and then no worker can read it either.
-pub fn task_of(body: &[u8]) -> serde_json::Result<String> {
-    Ok(names_of(body)?.task)
+impl Fields {
+    /// Reads the body of a job. The app and the workers use this function, so they agree on the fields.
+    ///
+    /// # Errors
+    /// Fails if the body is not a JSON object.
+    pub fn read(body: &[u8]) -> serde_json::Result<Self> {
+        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        let Values { task, id, ms } = deserializer.deserialize_map(Object)?;
+        deserializer.end()?;
+        Ok(Self {
+            task: task.as_str().map(label).unwrap_or_default(),
+            client_id: client_id(&id, body),
+            id: id.as_u64(),
+            ms: ms.as_u64(),
+        })
+    }
 }
 
-/// Returns the names of a job. The app and the workers find them with this function, so they agree on them: of several
-/// fields with one name the last one counts, however it is spelt.
-///
-/// # Errors
-/// Fails if the body is not a JSON object, and then no worker can read it either.
-pub fn names_of(body: &[u8]) -> serde_json::Result<Names> {
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let names = deserializer.deserialize_map(Object)?;
-    deserializer.end()?;
-    Ok(names)
+/// Returns the client's identifier of the job with this body.
+fn client_id(id: &Value, body: &[u8]) -> Option<String> {
+    match id {
+        Value::Null => None,
+        Value::String(id) => Some(label(id)),
+        Value::Bool(id) => Some(id.to_string()),
+        Value::Number(id) if !id.is_f64() => Some(id.to_string()),
+        // A number that is read as a float may lose digits.
+        Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            let texts: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
+            texts.get("id").map(|text| label(text.get()))
+        }
+    }
+}
+
+/// The values of the fields; null for one that is missing.
+#[derive(Default)]
+struct Values {
+    task: Value,
+    id: Value,
+    ms: Value,
 }
 
 /// The object of a job.
 struct Object;
 
 impl<'de> Visitor<'de> for Object {
-    type Value = Names;
+    type Value = Values;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Names, A::Error> {
-        let mut names = Names::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Values, A::Error> {
+        let mut values = Values::default();
         while let Some(field) = fields.next_key_seed(FieldName)? {
             let is_kept = !matches!(field, Field::Other);
             let value = fields.next_value_seed(Anything { is_kept })?;
             match field {
-                Field::Task => {
-                    names.task = value.as_str().map(label).unwrap_or_default();
-                }
-                Field::Id => names.client_id = client_id(&value),
+                Field::Task => values.task = value,
+                Field::Id => values.id = value,
+                Field::Ms => values.ms = value,
                 Field::Other => {}
             }
         }
-        Ok(names)
+        Ok(values)
     }
 }
 
@@ -71,6 +95,7 @@ impl<'de> Visitor<'de> for Object {
 enum Field {
     Task,
     Id,
+    Ms,
     Other,
 }
 
@@ -95,6 +120,7 @@ impl Visitor<'_> for FieldName {
         Ok(match name {
             "task" => Field::Task,
             "id" => Field::Id,
+            "ms" => Field::Ms,
             _ => Field::Other,
         })
     }
@@ -104,7 +130,7 @@ impl Visitor<'_> for FieldName {
 /// numbers pass that are too large, and texts that are not Unicode.
 #[derive(Clone, Copy)]
 struct Anything {
-    /// True if the value is to be returned, unless it is a list or an object, which may be as large as the job.
+    /// True if the value is to be returned. A list or an object is returned empty, because it may be as large as the job.
     is_kept: bool,
 }
 
@@ -161,14 +187,14 @@ impl<'de> Visitor<'de> for Anything {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         while items.next_element_seed(Self::DROPPED)?.is_some() {}
-        Ok(Value::Null)
+        self.kept(Vec::<Value>::new())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         while fields.next_key_seed(Self::DROPPED)?.is_some() {
             fields.next_value_seed(Self::DROPPED)?;
         }
-        Ok(Value::Null)
+        self.kept(Map::new())
     }
 }
 
@@ -176,6 +202,10 @@ impl<'de> Visitor<'de> for Anything {
 mod tests {
     use super::*;
     use proptest::{prelude::*, sample::select};
+
+    fn task_of(body: &[u8]) -> serde_json::Result<String> {
+        Fields::read(body).map(|fields| fields.task)
+    }
 
     /// Returns the name that a reader of the whole object finds; `None` if there is no object.
     fn read(body: &[u8]) -> Option<String> {
@@ -203,6 +233,35 @@ mod tests {
         ] {
             assert_eq!(task_of(body.as_bytes()).unwrap(), task, "{body}");
             assert_eq!(read(body.as_bytes()).unwrap(), task, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_identifier_is_a_string_or_what_the_client_wrote() {
+        let long = "x".repeat(300);
+        let (text, list) = (format!("\"{long}\""), format!("[\"{long}\"]"));
+        for (id, expected) in [
+            ("null", None),
+            (r#""b\u0000""#, Some("b\u{fffd}")),
+            (&text, Some(&long[..256])),
+            ("true", Some("true")),
+            ("-7", Some("-7")),
+            ("18446744073709551615", Some("18446744073709551615")),
+            ("18446744073709551617", Some("18446744073709551617")),
+            ("-9223372036854775809", Some("-9223372036854775809")),
+            ("1.0", Some("1.0")),
+            (
+                "0.10000000000000000000001",
+                Some("0.10000000000000000000001"),
+            ),
+            ("-0", Some("-0")),
+            ("1E3", Some("1E3")),
+            (r#"{ "a":[true] }"#, Some(r#"{ "a":[true] }"#)),
+            (&list, Some(&list[..256])),
+        ] {
+            let body = format!(r#"{{"id":1,"deep":{{"id":2}},"i\u0064":{id}}}"#);
+            let fields = Fields::read(body.as_bytes()).unwrap();
+            assert_eq!(fields.client_id.as_deref(), expected, "{body}");
         }
     }
 

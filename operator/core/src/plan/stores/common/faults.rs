@@ -1,57 +1,77 @@
-//! The verdict on a store that the operator does not run, in sentences with the remedy.
+//! The verdict on a store as the stack's own programs see it, in sentences with the remedy.
 
 use crate::{
     model::{
         external::TlsFileKind,
-        metadata::Component,
+        metadata::{Component, component_name},
         stack::StoreTls,
         store_state::{StoreFault, StoreFaults},
     },
     plan::{
         stores::{self, Definition, external},
-        verdict::{Verdict, View},
+        verdict::{Verdict, View, patience::UNREACHABLE, pods},
     },
 };
 
 /// The settings of an external store that a sentence may name.
-pub(super) struct Settings<'a> {
+struct Settings<'a> {
     /// Secret with the address and the credentials.
-    pub(super) secret: &'a str,
-    pub(super) tls: Option<&'a StoreTls>,
+    secret: &'a str,
+    tls: Option<&'a StoreTls>,
 }
 
-/// Returns the verdict: true, unless the stack's programs say why they cannot use the store. `without` describes the
-/// effect on requests while it is unavailable.
-pub(super) fn ready(
+/// Returns the verdict on an external store: true, unless the stack's programs say why they cannot use it. `without`
+/// describes the effect on requests while it is unavailable.
+pub(super) fn external(
     view: View<'_>,
     component: Component,
-    settings: &Settings<'_>,
+    (secret, tls): (&str, Option<&StoreTls>),
     without: &str,
 ) -> Verdict {
     let fault = fault(view, component).zip(stores::of(component));
     match fault.filter(|_| !view.stack.stopped) {
         Some((fault, store)) => {
-            let what = sentence(fault, store, settings);
+            let what = sentence(fault, store, &Settings { secret, tls });
             Verdict::fault(fault.reason(), format!("{}.external: {what}", store.field))
         }
         None => Verdict::yes(
             "External",
-            format!(
-                "external server, configured by Secret {}; {without}",
-                settings.secret
-            ),
+            format!("external server, configured by Secret {secret}; {without}"),
         ),
     }
 }
 
+/// Returns the verdict on a managed store whose pod is ready, if the stack's programs say why they cannot use it. Without
+/// an answer of the server, they may not have connected again after a restart of it.
+pub(super) fn managed(view: View<'_>, component: Component) -> Option<Verdict> {
+    let store = stores::of(component)?;
+    let fault = fault(view, component)?;
+    let secret = component_name(&view.stack.identity.name, component);
+    let message = format!(
+        "{}.managed: {}",
+        store.field,
+        managed_sentence(fault, store, &secret)
+    );
+    Some(match fault {
+        StoreFault::Unreachable => {
+            let since = pods::ready_since(view.live, component);
+            UNREACHABLE.verdict(fault.reason(), &message, since, view.live.at)
+        }
+        _ => Verdict::fault(fault.reason(), message),
+    })
+}
+
 /// Returns the fault of a store. For the database, a failed migration takes precedence: it has the current settings,
-/// and running pods may have older ones.
+/// and running pods may have older ones. One that ended before the server answered says nothing any more.
 fn fault(view: View<'_>, component: Component) -> Option<StoreFault> {
     let faults: &StoreFaults = &view.live.store_faults;
     let migration = match component {
         Component::Postgres => external::of_migration(&view.live.pods),
         _ => None,
     };
+    let database = view.stack.database.as_ref();
+    let is_managed = database.is_some_and(|database| database.managed().is_some());
+    let migration = migration.filter(|fault| !is_managed || *fault != StoreFault::Unreachable);
     migration.or_else(|| faults.get(&component).copied())
 }
 
@@ -99,6 +119,32 @@ fn sentence(fault: StoreFault, store: &Definition, settings: &Settings<'_>) -> S
     }
 }
 
+/// Returns the sentence about a server that the operator runs. Its pod, which has the name of the Secret, sets user and
+/// password at its start.
+fn managed_sentence(fault: StoreFault, store: &Definition, secret: &str) -> String {
+    let noun = store.noun;
+    match fault {
+        StoreFault::LoginRefused => format!(
+            "the {noun} refuses the credentials in Secret {secret}, because they were changed in the server, or in the \
+             Secret after its start: delete pod {secret}-0"
+        ),
+        StoreFault::Unreachable
+        | StoreFault::TlsExpired
+        | StoreFault::TlsUntrusted
+        | StoreFault::TlsWrongName
+        | StoreFault::TlsRefused => format!(
+            "the stack's pods get no answer from the {noun} whose pod {secret}-0 is ready, or one in another protocol"
+        ),
+        StoreFault::NotFound if store.component == Component::Postgres => {
+            format!("the {noun} has lost the stack's database: restore a backup into a new stack")
+        }
+        StoreFault::NotFound => format!(
+            "the {noun} has lost what the stack created in it: delete pod {secret}-0, and the stack creates it again"
+        ),
+        StoreFault::OtherCollection => sentence(fault, store, &Settings { secret, tls: None }),
+    }
+}
+
 fn login_refused(store: &Definition, secret: &str) -> String {
     let Definition { field, noun, .. } = *store;
     match store.component {
@@ -137,7 +183,7 @@ mod tests {
     use super::*;
     use crate::{
         model::{live::Live, metadata::labels, stack::ValidatedStack},
-        testing::stack::minimal_stack,
+        testing::{live, stack::minimal_stack},
     };
 
     const STORES: [Component; 4] = [
@@ -246,6 +292,29 @@ mod tests {
         for (stack, component, fault, part) in expected {
             let message = verdict(stack, &with_fault(component, fault), component).message;
             assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_managed_store_that_its_clients_cannot_use_is_not_ready() {
+        let stack = minimal_stack().caching().queue().vector();
+        for component in STORES {
+            for fault in StoreFault::ALL {
+                let with_pods = |ready| Live {
+                    store_faults: [(component, fault)].into(),
+                    ..live::live(component, live::workload(1, ready))
+                };
+                let found = verdict(&stack, &with_pods(1), component);
+                assert_eq!(found.reason, fault.reason());
+                assert!(!found.holds && !found.serves, "{found:?}");
+                assert_eq!(found.fault, fault != StoreFault::Unreachable, "{found:?}");
+                let field = stores::of(component).unwrap().field;
+                let start = format!("{field}.managed: the ");
+                assert!(found.message.starts_with(&start), "{}", found.message);
+                assert!(!found.message.contains("external"), "{}", found.message);
+                let starting = verdict(&stack, &with_pods(0), component);
+                assert_eq!(starting.reason, "PodsStarting");
+            }
         }
     }
 

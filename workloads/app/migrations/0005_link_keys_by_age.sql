@@ -1,0 +1,3 @@
+-- no-transaction
+-- Finds what a purge removes.
+CREATE INDEX CONCURRENTLY link_keys_by_age ON link_keys (created_at);

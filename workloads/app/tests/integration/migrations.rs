@@ -1,0 +1,117 @@
+//! Migrations of a database in use: neither readers nor writers wait for them.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use shortener_app::store::migrate::{apply, migrate, migrator, migrator_of};
+use shortener_testing::database::TestDatabase;
+use sqlx::{
+    ConnectOptions, Executor, PgConnection, SqlSafeStr,
+    migrate::{Migration, MigrationType, Migrator},
+};
+
+use crate::{
+    client::{get, post, shorten},
+    support::{App, Blocker},
+};
+
+const PATIENT: Duration = Duration::from_secs(60);
+
+/// Returns the migrations of this version that this condition chooses.
+fn chosen(condition: impl Fn(&Migration) -> bool) -> Vec<Migration> {
+    let migrator = migrator();
+    let chosen = migrator.iter().filter(|migration| condition(migration));
+    chosen.cloned().collect()
+}
+
+/// Returns the migrations of this version, and another one.
+fn with(statement: &'static str) -> Migrator {
+    let mut migrations = chosen(|_| true);
+    let kind = MigrationType::Simple;
+    let next = Migration::new(9000, "next".into(), kind, statement.into_sql_str(), false);
+    migrations.push(next);
+    migrator_of(migrations)
+}
+
+/// Returns the valid indexes of a migration of their own, and the definition of each.
+async fn indexes(connection: &mut PgConnection) -> Vec<(String, String)> {
+    let built = chosen(|migration| migration.no_tx);
+    let names: Vec<_> = built
+        .iter()
+        .map(|one| one.description.to_string())
+        .collect();
+    let query = "SELECT relname::text, pg_get_indexdef(indexrelid) FROM pg_index \
+        JOIN pg_class ON pg_class.oid = indexrelid WHERE indisvalid AND relname = ANY($1) ORDER BY 1";
+    let query = sqlx::query_as(query).bind(names);
+    query.fetch_all(connection).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_migration_that_waits_for_a_reader_does_not_hold_up_the_others() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let link = json!({"url": "https://example.com/", "code": "to"});
+    shorten(app.public, link).await;
+    let mut reader = database.connect().await.unwrap();
+    // Like a dump.
+    reader.execute("BEGIN; SELECT FROM links").await.unwrap();
+    let migrator = with("ALTER TABLE links ADD COLUMN next text");
+    let redirects = async {
+        let mut longest = Duration::ZERO;
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(6) {
+            let sent = Instant::now();
+            assert_eq!(get(app.public, "/to").await.status, 302);
+            longest = longest.max(sent.elapsed());
+        }
+        reader.execute("COMMIT").await.unwrap();
+        longest
+    };
+    let migration = apply(&migrator, (*database).clone(), PATIENT);
+    let (migrated, longest) = tokio::join!(migration, redirects);
+    migrated.unwrap();
+    // The lock is waited for 200 ms at a time. Without an end of that, redirects time out.
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+}
+
+#[tokio::test]
+async fn an_index_of_a_table_in_use_is_built_beside_writes() {
+    let database = TestDatabase::new().await;
+    let older = migrator_of(chosen(|migration| !migration.no_tx));
+    apply(&older, (*database).clone(), PATIENT).await.unwrap();
+    let app = App::serve_as_it_is(&database).await;
+    let mut writer = database.connect().await.unwrap();
+    let writes = "BEGIN; INSERT INTO links (code, url) VALUES ('a', 'https://example.com/'); \
+        INSERT INTO link_keys (key, body_sha256) VALUES ('a', '')";
+    writer.execute(writes).await.unwrap();
+    let writes = async {
+        let mut observer = Blocker::of_nothing(&database).await;
+        observer.wait_until_blocked().await;
+        let link = json!({"url": "https://example.com/"}).to_string();
+        assert_eq!(post(app.public, "/shorten", link).await.status, 201);
+        writer.execute("COMMIT").await.unwrap();
+    };
+    let (migrated, ()) = tokio::join!(migrate((*database).clone(), PATIENT), writes);
+    migrated.unwrap();
+    let built = indexes(&mut writer).await;
+    assert_eq!(built.len(), chosen(|migration| migration.no_tx).len());
+}
+
+#[tokio::test]
+async fn what_an_interrupted_build_of_an_index_left_is_replaced() {
+    let database = TestDatabase::new().await;
+    let older = migrator_of(chosen(|migration| !migration.no_tx));
+    apply(&older, (*database).clone(), PATIENT).await.unwrap();
+    let mut connection = database.connect().await.unwrap();
+    connection
+        .execute("CREATE INDEX link_keys_by_age ON link_keys (code)")
+        .await
+        .unwrap();
+    let runs = [(); 3].map(|()| migrate((*database).clone(), PATIENT));
+    for run in futures::future::join_all(runs).await {
+        run.unwrap();
+    }
+    let built = indexes(&mut connection).await;
+    let replaced = built.iter().find(|(name, _)| name == "link_keys_by_age");
+    assert!(replaced.unwrap().1.contains("(created_at)"), "{built:?}");
+}
