@@ -114,8 +114,8 @@ async fn managed(
         .inventory
         .kept::<PersistentVolumeClaim>(&identity.namespace, &name);
     let claim = match claim {
-        // A claim that others made has no label of the operator yet, and is not watched.
-        None if running.is_none() => claims.get_opt(&name).await?.map(Arc::new),
+        // A claim that others made, or that lost a label, is not watched. The cache has none.
+        None if component != Component::Cache => claims.get_opt(&name).await?.map(Arc::new),
         kept => kept,
     };
     Ok(StoreFacts::Managed {

@@ -144,6 +144,16 @@ async fn a_larger_volume_of_another_class_is_taken_up_as_it_is() {
     world.settle().await;
     let requested = serde_json::to_value(live().spec).unwrap();
     assert_eq!(requested["resources"]["requests"]["storage"], "30Gi");
+
+    let before = live();
+    world
+        .server
+        .edit::<PersistentVolumeClaim>(NAMESPACE, "acme-postgres", |claim| {
+            claim["metadata"]["labels"] = json!({INSTANCE_LABEL: "acme"});
+        });
+    world.settle().await;
+    assert_eq!(live().spec, before.spec, "it is taken up once more");
+    assert_eq!(live().metadata.labels, before.metadata.labels);
     let database = world.condition("acme", "DatabaseReady");
     assert_ne!(database.reason, "VolumeNotGrown");
     let status = world.stack("acme").status.unwrap();
