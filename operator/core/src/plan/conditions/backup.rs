@@ -196,6 +196,7 @@ fn is_verified(job: &Job<'_>, known: &[BackupStatus]) -> Verdict {
 mod tests {
     use std::sync::Arc;
 
+    use k8s_openapi::jiff::SignedDuration;
     use serde_json::{Value, json};
 
     use super::*;
@@ -304,16 +305,24 @@ mod tests {
             Component::Backup,
             json!({"active": [{"name": "acme-backup-1"}]}),
         );
-        let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no volume"});
+        let since = "2026-01-01T00:00:00Z";
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no volume",
+            "lastTransitionTime": since,
+        });
         let pod = json!({
             "metadata": {"labels": labels("acme", Component::Backup)},
             "status": {"phase": "Pending", "conditions": [condition]},
         });
         live.pods
             .push(Arc::new(serde_json::from_value(pod).unwrap()));
-        let (reason, _, fault, message) = ready(&live, &[]);
-        assert_eq!((reason, fault), ("Unschedulable", true));
-        assert!(message.contains("no volume"), "{message}");
+        let since: Timestamp = since.parse().unwrap();
+        for (minutes, expected) in [(4, false), (6, true)] {
+            live.at = since + SignedDuration::from_mins(minutes);
+            let (reason, _, fault, message) = ready(&live, &[]);
+            assert_eq!((reason, fault), ("Unschedulable", expected));
+            assert!(message.contains("no volume"), "{message}");
+        }
     }
 
     #[test]
