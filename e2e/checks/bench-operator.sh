@@ -8,7 +8,7 @@
 #   BENCH_STACKS=20 BENCH_SECRETS=200 e2e/checks/bench-operator.sh    to try it
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/test-cluster.sh"
+source "$repo/e2e/checks/test-cluster.sh"
 
 export PROFILE=release BENCH_STACKS=${BENCH_STACKS:-300} BENCH_SECRETS=${BENCH_SECRETS:-20000}
 

@@ -7,7 +7,7 @@
 #   e2e/checks/bench.sh [options]     `--help` lists them: --rounds, --seconds, --save, --zipf, --scale, …
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/pgo-lib.sh"
+source "$repo/e2e/checks/pgo-lib.sh"
 
 e2e/checks/stores.sh
 claim_target

@@ -2,7 +2,7 @@
 # Checks the chart: lint, and its renderings against Kubernetes' own schemas (kubeconform) and good practice (kube-score).
 # e2e/tests/offline/chart.rs checks what each rendering has.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
+source "$repo/e2e/checks/chart-tools.sh"
 
 schema_folder=$(schemas)
 helm lint --strict "$chart"

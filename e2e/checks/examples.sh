@@ -4,12 +4,12 @@
 #   examples.sh                        checks
 #   examples.sh definitions <folder>   writes the definitions, for e2e/tests/serial/examples.rs
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/examples-lib.sh"
+source "$repo/e2e/checks/examples-lib.sh"
 if [[ ${1:-} == definitions ]]; then
   definitions "$2"
   exit
 fi
-source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
+source "$repo/e2e/checks/chart-tools.sh"
 
 # The tests in e2e/tests/offline/examples.rs fail for a file of another kind.
 mapfile -t files < <(git ls-files --cached --others --exclude-standard 'examples/*.yaml' | grep -v ^examples/kustomize/)

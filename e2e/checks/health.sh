@@ -2,8 +2,8 @@
 # Checks the health of sample statuses for Argo CD and Flux: the Lua of examples/argo-cd in the interpreter that
 # Argo CD uses, and the expression of examples/flux in the implementation of CEL that Flux uses.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/examples-lib.sh"
+source "$repo/e2e/checks/chart-tools.sh"
+source "$repo/e2e/checks/examples-lib.sh"
 
 cases=$examples_folder/health.json
 key=resource.customizations.health.shortener.dev_ShortenerStack

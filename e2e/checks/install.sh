@@ -4,8 +4,8 @@
 # machine in place of the one that they name. Runs last on the cluster of the tests, because it removes their operator.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/registry.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/test-cluster.sh"
+source "$repo/e2e/checks/registry.sh"
+source "$repo/e2e/checks/test-cluster.sh"
 
 work=$(mktemp -d)
 trap 'stop_registry; rm -rf "$work"' EXIT

@@ -5,7 +5,7 @@
 #   e2e/checks/pgo.sh [options]     those of the benchmark
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/pgo-lib.sh"
+source "$repo/e2e/checks/pgo-lib.sh"
 
 target=$(host_triple)
 profile=$(pgo_profile "$target")

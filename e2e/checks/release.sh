@@ -7,7 +7,7 @@
 #   e2e/checks/release.sh all    for every architecture of a release: minutes of compiling more, and emulation
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/registry.sh"
+source "$repo/e2e/checks/registry.sh"
 
 work=$(mktemp -d)
 trap 'stop_registry; rm -rf "$work"' EXIT

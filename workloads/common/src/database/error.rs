@@ -37,7 +37,7 @@ pub(super) fn is_connection_error(error: &sqlx::Error) -> bool {
     )
 }
 
-/// Returns true if the connection has ended, for example with its server or because somebody ended it.
+/// Returns true if the connection has ended: its server ended, or an administrator terminated the session.
 pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) => true,

@@ -157,13 +157,13 @@ impl StoreVolume {
         }
     }
 
-    /// Returns the storage class of its claim, which nobody can change.
+    /// Returns the storage class of its claim. Kubernetes allows no change of it.
     pub fn claimed_class(&self) -> Option<&String> {
         let existing = self.existing.as_ref();
         existing.map_or(&self.class, |claim| &claim.class).as_ref()
     }
 
-    /// Returns the access modes of its claim, which nobody can change.
+    /// Returns the access modes of its claim. Kubernetes allows no change of them.
     pub fn access_modes(&self) -> Vec<String> {
         let existing = self.existing.as_ref().map(|claim| &claim.access_modes);
         match existing.filter(|modes| !modes.is_empty()) {

@@ -433,7 +433,7 @@ fn a_database_gets_the_default_image_that_reads_its_volume() {
     for facts in [managed(credentials()), with_volume(Some(18), None)] {
         assert_eq!(chosen(facts), (images.postgres.clone(), Some(18)));
     }
-    // Nobody can say which version the data of others has, before a server has read it.
+    // The version of data that the operator did not create is unknown until a server has read it.
     let mut starts = with_volume(None, Some(&images.postgres));
     if let StoreFacts::Managed {
         running: Some(running),

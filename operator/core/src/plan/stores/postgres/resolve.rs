@@ -65,7 +65,7 @@ pub(in crate::plan) fn resolve(
 enum Data<'a> {
     /// There is none yet.
     New,
-    /// Somebody else made the claim, for example from a snapshot, and no server has read it yet.
+    /// The operator did not create the claim (it may come from a snapshot), and no server has read it yet.
     Unknown,
     /// A server of this major version initialised it.
     Of(u32),
