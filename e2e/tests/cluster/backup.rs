@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shortener_e2e::{GatewayClient, Provider, Space, Stack, base_spec, kubectl, merge};
 
 /// Runs a CronJob of the stack now.
-async fn run_now(stack: &Stack, component: &str) -> Result<()> {
+pub(crate) async fn run_now(stack: &Stack, component: &str) -> Result<()> {
     let create = format!("create job {component}-now --from=cronjob/acme-{component}");
     let wait = format!("wait --for=condition=complete job/{component}-now --timeout=240s");
     for command in [create, wait] {

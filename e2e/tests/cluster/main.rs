@@ -4,6 +4,7 @@
 mod admission;
 mod autoscaling;
 mod backup;
+mod backup_bucket;
 mod broker_outages;
 mod cache_nonsense;
 mod caching;
@@ -25,6 +26,7 @@ mod observability;
 mod outages;
 mod pod_security;
 mod pod_templates;
+mod postgres_move;
 mod public_tasks;
 mod purge;
 mod queue;

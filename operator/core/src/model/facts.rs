@@ -52,6 +52,8 @@ pub struct Facts {
     pub has_monitoring_kinds: bool,
     /// True when the cluster serves the kinds of the Gateway API.
     pub has_gateway_kinds: bool,
+    /// The volume claim of the backups, if the spec has one and it exists.
+    pub backup_claim: Option<ClaimFact>,
     /// The API key of an external vector store, if the spec refers to one.
     pub vector_key: Option<Referenced>,
     /// True when the spec refers to a Secret with the keys of clients that does not exist.

@@ -69,5 +69,5 @@ default_images! {
     /// Image of the managed vector store
     qdrant: "qdrant_image", "qdrant-image", "QDRANT_IMAGE", "qdrant/qdrant:v1.19.0";
     /// Image of rclone, which copies backups to and from an object store
-    rclone: "rclone_image", "rclone-image", "RCLONE_IMAGE", "rclone/rclone:1.71.2";
+    rclone: "rclone_image", "rclone-image", "RCLONE_IMAGE", "rclone/rclone:1.76.0";
 }

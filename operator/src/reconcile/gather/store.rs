@@ -110,19 +110,37 @@ async fn managed(
     let running = scope
         .inventory
         .kept::<StatefulSet>(&identity.namespace, &name);
-    let claim = scope
-        .inventory
-        .kept::<PersistentVolumeClaim>(&identity.namespace, &name);
-    let claim = match claim {
-        // A claim that others made, or that lost a label, is not watched. The cache has none.
-        None if component != Component::Cache => claims.get_opt(&name).await?.map(Arc::new),
-        kept => kept,
+    let claim = match component {
+        Component::Cache => None,
+        _ => claim(scope, identity, component).await?,
     };
     Ok(StoreFacts::Managed {
         credentials,
         running: running.as_deref().and_then(RunningServer::of),
-        claim: claim.as_deref().map(ClaimFact::of),
+        claim,
     })
+}
+
+/// Reads the volume claim of a component, if it exists.
+pub(super) async fn claim(
+    scope: &Scope,
+    identity: &StackIdentity,
+    component: Component,
+) -> Result<Option<ClaimFact>, kube::Error> {
+    let name = component_name(&identity.name, component);
+    let kept = scope
+        .inventory
+        .kept::<PersistentVolumeClaim>(&identity.namespace, &name);
+    let claim = match kept {
+        // A claim that others made, or that lost a label, is not watched.
+        None => {
+            let claims: Api<PersistentVolumeClaim> =
+                Api::namespaced(scope.context.client.clone(), &identity.namespace);
+            claims.get_opt(&name).await?.map(Arc::new)
+        }
+        kept => kept,
+    };
+    Ok(claim.as_deref().map(ClaimFact::of))
 }
 
 /// Returns data for a new Secret. Everything but the user name is random.

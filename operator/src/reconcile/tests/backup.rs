@@ -1,10 +1,13 @@
 //! Tests of the backups of the database.
 
-use k8s_openapi::api::{batch::v1::CronJob, core::v1::Pod};
+use k8s_openapi::api::{
+    batch::v1::CronJob,
+    core::v1::{PersistentVolumeClaim, Pod},
+};
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::BackupResult,
-    model::metadata::{Component, labels},
+    model::metadata::{Component, INSTANCE_LABEL, labels},
 };
 
 use crate::testing::{
@@ -65,6 +68,27 @@ async fn backups_that_are_switched_off_leave_their_volume() {
     let mut left = world.children();
     left.retain(|child| child.ends_with("-backup"));
     assert_eq!(left, [CLAIM]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_larger_volume_of_another_class_is_taken_up_as_it_is() {
+    let world = World::start(FakeApiServer::default());
+    let claim = json!({
+        "metadata": {"name": "acme-backup", "namespace": NAMESPACE, "labels": {INSTANCE_LABEL: "acme"}},
+        "spec": {
+            "accessModes": ["ReadWriteOncePod"],
+            "storageClassName": "fast",
+            "resources": {"requests": {"storage": "200Gi"}},
+        },
+        "status": {"phase": "Bound", "capacity": {"storage": "200Gi"}},
+    });
+    let claim: PersistentVolumeClaim = serde_json::from_value(claim).unwrap();
+    let before = world.server.create(&claim);
+    world.server.create(&stored_stack(backed_up()));
+    world.settle().await;
+    let live: PersistentVolumeClaim = world.server.get(NAMESPACE, "acme-backup").unwrap();
+    assert_eq!(live.spec, before.spec);
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,8 +11,8 @@ use k8s_openapi::{
     api::{
         batch::v1::CronJob,
         core::v1::{
-            Container, EnvVar, PersistentVolumeClaim, PersistentVolumeClaimSpec,
-            PersistentVolumeClaimVolumeSource, PodSpec, Secret, Volume, VolumeResourceRequirements,
+            Container, EnvVar, PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, PodSpec,
+            Secret, Volume,
         },
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -28,7 +28,7 @@ use super::{
 use crate::{
     model::{
         metadata::{Component, component_name},
-        stack::{Backup, BackupPlace, Pod, StoreVolume, ValidatedStack},
+        stack::{Backup, BackupPlace, Pod, ValidatedStack},
     },
     plan::{
         objects::{pod, volume},
@@ -89,29 +89,15 @@ pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
 /// Returns the PersistentVolumeClaim `<stack>-backup`, which outlives the stack in any case; none for a bucket.
 pub fn claim(stack: &ValidatedStack) -> Option<PersistentVolumeClaim> {
     let identity = &stack.identity;
-    let BackupPlace::Volume(volume) = &stack.backup.as_ref()?.place else {
+    let BackupPlace::Volume(size) = &stack.backup.as_ref()?.place else {
         return None;
     };
     let name = component_name(&identity.name, Component::Backup);
     Some(PersistentVolumeClaim {
         metadata: identity.retained(name, Component::Backup),
-        spec: Some(claim_spec(volume)),
+        spec: Some(volume::claim(size)),
         ..PersistentVolumeClaim::default()
     })
-}
-
-/// Returns the spec of a claim of this size and class.
-fn claim_spec(volume: &StoreVolume) -> PersistentVolumeClaimSpec {
-    let requests = BTreeMap::from([("storage".to_owned(), volume.size.clone())]);
-    PersistentVolumeClaimSpec {
-        access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
-        resources: Some(VolumeResourceRequirements {
-            requests: Some(requests),
-            ..VolumeResourceRequirements::default()
-        }),
-        storage_class_name: volume.class.clone(),
-        ..PersistentVolumeClaimSpec::default()
-    }
 }
 
 /// Returns the files of the ConfigMap `<stack>-backup`: what a backup has beside the dump.

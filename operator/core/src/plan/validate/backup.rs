@@ -9,11 +9,13 @@ use crate::{
         BackupBucket, DEFAULT_BACKUP_STORAGE, DEFAULT_STORAGE, ShortenerStack, ShortenerStackSpec,
     },
     model::{
-        defaults::Defaults,
+        facts::ClaimFact,
+        metadata::StackIdentity,
         stack::{
             Backup, BackupPlace, Bucket, Restore, RestorePlace, Store, StoreVolume, Verification,
         },
     },
+    plan::stores::common::StoreContext,
 };
 
 /// Region of a bucket that has none.
@@ -21,23 +23,24 @@ const REGION: &str = "us-east-1";
 
 /// Returns the backups that a stack asks for. While its database is held, it has none.
 pub(super) fn backup(
-    stack: &ShortenerStack,
-    defaults: &Defaults,
-    namespace: &str,
+    near: &StoreContext<'_>,
+    identity: &StackIdentity,
     database: Option<&Store>,
+    claim: Option<ClaimFact>,
 ) -> Option<Backup> {
+    let (stack, defaults) = (near.stack, near.defaults);
     let spec = &stack.spec;
     let backup = spec.database.backup.as_deref()?;
     let image = database?.managed().map(|server| &server.pod.image);
     let place = match (&backup.s3, backup.volume.clone()) {
-        (Some(s3), _) => BackupPlace::Bucket(Box::new(bucket(stack, defaults, namespace, s3))),
+        (Some(s3), _) => BackupPlace::Bucket(Box::new(bucket(near, &identity.namespace, s3))),
         (None, volume) => {
             let volume = volume.unwrap_or_default();
             BackupPlace::Volume(StoreVolume {
                 size: size(volume.storage, DEFAULT_BACKUP_STORAGE),
                 class: volume.storage_class_name,
                 postgres_major: None,
-                existing: None,
+                existing: claim,
             })
         }
     };
@@ -57,14 +60,10 @@ pub(super) fn backup(
 }
 
 /// Returns the backup with which the database of a stack begins.
-pub(super) fn restore(
-    stack: &ShortenerStack,
-    defaults: &Defaults,
-    namespace: &str,
-) -> Option<Restore> {
-    let from = stack.spec.database.restore_from.as_deref()?;
+pub(super) fn restore(near: &StoreContext<'_>, identity: &StackIdentity) -> Option<Restore> {
+    let from = near.stack.spec.database.restore_from.as_deref()?;
     let place = match &from.s3 {
-        Some(s3) => RestorePlace::Bucket(Box::new(bucket(stack, defaults, namespace, s3))),
+        Some(s3) => RestorePlace::Bucket(Box::new(bucket(near, &identity.namespace, s3))),
         None => RestorePlace::Claim(from.claim_name.clone()?),
     };
     Some(Restore {
@@ -73,12 +72,8 @@ pub(super) fn restore(
     })
 }
 
-fn bucket(
-    stack: &ShortenerStack,
-    defaults: &Defaults,
-    namespace: &str,
-    s3: &BackupBucket,
-) -> Bucket {
+fn bucket(near: &StoreContext<'_>, namespace: &str, s3: &BackupBucket) -> Bucket {
+    let stack = near.stack;
     let folder = || format!("{namespace}/{}", stack.name_any());
     let folder = s3.prefix.clone().unwrap_or_else(folder);
     Bucket {
@@ -86,7 +81,7 @@ fn bucket(
         path: format!("{}/{folder}", s3.bucket),
         region: s3.region.clone().unwrap_or_else(|| REGION.to_owned()),
         secret: s3.secret_ref.name.clone(),
-        image: defaults.images.rclone.clone(),
+        image: near.defaults.images.rclone.clone(),
         scratch: StoreVolume {
             size: size(s3.storage.clone(), database_size(&stack.spec)),
             class: s3.storage_class_name.clone(),

@@ -48,6 +48,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         headers: None,
         has_monitoring_kinds: false,
         has_gateway_kinds: false,
+        backup_claim: None,
         vector_key: None,
         missing_keys: false,
         gateway: GatewayFacts::default(),

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{
     Container, EnvVar, EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume,
 };
 
-use super::{FOLDER, TEMPORARY, VOLUME, claim_spec};
+use super::{FOLDER, TEMPORARY, VOLUME};
 use crate::{
     model::stack::{Bucket, Pod, StoreVolume},
     plan::objects::{pod, volume},
@@ -62,7 +62,7 @@ pub(in crate::plan) fn scratch(name: &str, size: &StoreVolume) -> Volume {
         name: name.to_owned(),
         ephemeral: Some(EphemeralVolumeSource {
             volume_claim_template: Some(PersistentVolumeClaimTemplate {
-                spec: claim_spec(size),
+                spec: volume::claim(size),
                 ..PersistentVolumeClaimTemplate::default()
             }),
         }),
