@@ -32,13 +32,13 @@ pub(super) fn keeps_its_operator() -> Rule {
     )
 }
 
-/// Returns the rule that only a new stack begins with a backup.
-pub(super) fn restores_at_its_creation() -> Rule {
+/// Returns the rule that only a new stack begins with a backup, or a paused one, whose database may lose its volume.
+pub(super) fn restores_into_an_empty_database() -> Rule {
     let field = "database.restoreFrom";
     let (new, old) = (present("self", field), present("oldSelf", field));
     rule(
-        format!("!({new}) || ({old} && self.{field} == oldSelf.{field})"),
-        "database.restoreFrom can be set only when a stack is created, and then only be removed: create a new stack with it"
+        format!("!({new}) || ({old} && self.{field} == oldSelf.{field}) || (self.paused && oldSelf.paused)"),
+        "database.restoreFrom can be set only when a stack is created, or while it is paused: create a new stack with it"
             .to_owned(),
     )
 }

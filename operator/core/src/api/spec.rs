@@ -13,8 +13,8 @@ use super::{
     VectorSpec, WorkersAutoscaling, names,
     rules::{
         backend_keeps_its_class, backend_never_shrinks, backup_never_shrinks, keeps_its_class,
-        keeps_its_operator, never_shrinks, restores_at_its_creation, scales_by_its_own_queue,
-        vector_keeps, vector_never_shrinks, while_vector_is_on,
+        keeps_its_operator, never_shrinks, restores_into_an_empty_database,
+        scales_by_its_own_queue, vector_keeps, vector_never_shrinks, while_vector_is_on,
     },
 };
 
@@ -62,7 +62,7 @@ use super::{
 #[x_kube(
     crates(kube_core = "::kube_core"),
     validation = keeps_its_operator(),
-    validation = restores_at_its_creation(),
+    validation = restores_into_an_empty_database(),
     validation = keeps_its_class("database", "restore a backup into a new stack"),
     validation = keeps_its_class("queue", "drain the queue into a new stack"),
     validation = scales_by_its_own_queue(),

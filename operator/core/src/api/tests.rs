@@ -671,6 +671,12 @@ fn a_backup_is_restored_into_a_new_managed_database_only() {
             "{refusal}"
         );
     }
+    let paused = |mut spec: Value| {
+        spec["paused"] = true.into();
+        spec
+    };
+    assert_eq!(update_refusal(paused(json!({})), paused(one.clone())), "");
+    assert_ne!(update_refusal(paused(json!({})), one.clone()), "");
     let mut external = one;
     external["database"]["external"] = json!({"secretRef": {"name": "db"}});
     let refusal = refusal(external);

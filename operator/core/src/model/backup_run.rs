@@ -91,6 +91,11 @@ fn failure(log: &str) -> Option<&str> {
     lines().find(is_error).or_else(|| lines().next_back())
 }
 
+/// Returns the error in the log of a script, at most 512 bytes of it.
+pub(crate) fn error_of(log: &str) -> Option<String> {
+    failure(log).map(shortened)
+}
+
 fn shortened(text: &str) -> String {
     text[..text.floor_char_boundary(LONGEST)].to_owned()
 }
