@@ -27,11 +27,14 @@ pub struct Dlq {
 /// An action on dead letters.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// List the oldest dead letters
+    /// List dead letters, the oldest first
     Ls {
         /// Stack of the dead letters
         #[command(flatten)]
         stack: Stack,
+        /// Number of dead letters to skip
+        #[arg(long, default_value_t = 0)]
+        skip: u32,
         /// Maximum number of dead letters to list
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
@@ -123,7 +126,7 @@ pub enum DlqError {
     #[error("the app's answer is not understood, as if it were of another release: {0}")]
     Answer(#[from] serde_json::Error),
     /// No dead letter has these ids.
-    #[error("no dead letter has the id {}: list the ids with `dlq ls --limit 1000`", .0.join(", "))]
+    #[error("no dead letter has the id {}: list the ids with `dlq ls`", .0.join(", "))]
     Missing(Vec<String>),
     /// The time of the program was not enough.
     #[error("there are more dead letters than could be looked at in time: run the command again")]
@@ -139,6 +142,8 @@ struct Page {
     dead_letters: Vec<Letter>,
     /// Number of all dead letters.
     total: usize,
+    /// Number of dead letters to skip for the next page.
+    next_skip: Option<usize>,
 }
 
 /// One dead letter in the app's list.
@@ -165,7 +170,10 @@ impl Action {
     /// Returns the stack, and the arguments of `app dead-letters`.
     fn request(&self) -> (&Stack, Vec<String>) {
         match self {
-            Self::Ls { stack, limit } => (stack, vec!["ls".to_owned(), format!("--limit={limit}")]),
+            Self::Ls { stack, skip, limit } => {
+                let options = [format!("--skip={skip}"), format!("--limit={limit}")];
+                (stack, [vec!["ls".to_owned()], options.into()].concat())
+            }
             Self::Show { stack, id } => (stack, of_ids("show", std::slice::from_ref(id))),
             Self::Replay { stack, which } => (stack, which.request("replay")),
             Self::Drop { stack, which } => (stack, which.request("drop")),
@@ -221,15 +229,20 @@ fn list(page: &Page, out: &mut impl Write) -> Result<(), DlqError> {
     let Page {
         dead_letters,
         total,
+        next_skip,
     } = page;
     if !dead_letters.is_empty() {
         write!(out, "{}", table::of_letters(dead_letters))?;
     }
+    let mut summary = count(*total);
     match total - dead_letters.len() {
-        0 => writeln!(out, "{}", count(*total))?,
-        more => writeln!(out, "{}, {more} of them not listed", count(*total))?,
+        0 => {}
+        more => summary.push_str(&format!(", {more} of them not listed")),
     }
-    Ok(())
+    if let Some(skip) = next_skip {
+        summary.push_str(&format!("; the next page has --skip {skip}"));
+    }
+    writeln!(out, "{summary}").map_err(Into::into)
 }
 
 fn count(letters: usize) -> String {
@@ -289,7 +302,7 @@ mod tests {
     #[test]
     fn the_app_understands_every_request() {
         for words in [
-            &["ls", "demo", "--limit", "1000"][..],
+            &["ls", "demo", "--limit", "1000", "--skip", "9000"][..],
             &["show", "demo", ID],
             &["replay", "demo", ID, ID],
             &["drop", "demo", "--all", "-n", "links"],
@@ -311,19 +324,28 @@ mod tests {
             died_at: None,
             ..letter("")
         };
+        let page = |letters, total, next_skip| {
+            DeadLetterPage::from(letters::Page {
+                letters,
+                total,
+                next_skip,
+            })
+        };
         let letters = vec![letter("resize"), letter("\u{1b}[2J"), bare];
-        let (printed, error) = shown(&["ls", "demo"], &DeadLetterPage::new(letters, 4));
+        let (printed, error) = shown(&["ls", "demo"], &page(letters, 4, Some(3)));
         assert_eq!(
             printed,
             "ID                                    TASK    REASON          DIED                  BYTES\n\
              0197f2a4-8c1e-7b54-9d7b-2f6f0a7f3c11  resize  delivery_limit  2026-11-21T09:44:52Z  17\n\
              0197f2a4-8c1e-7b54-9d7b-2f6f0a7f3c11  ?[2J    delivery_limit  2026-11-21T09:44:52Z  17\n\
              -                                     -       -               -                     17\n\
-             4 dead letters, 1 of them not listed\n"
+             4 dead letters, 1 of them not listed; the next page has --skip 3\n"
         );
         assert_eq!(error, "");
-        let (printed, _) = shown(&["ls", "demo"], &DeadLetterPage::new(Vec::new(), 0));
+        let (printed, _) = shown(&["ls", "demo"], &page(Vec::new(), 0, None));
         assert_eq!(printed, "no dead letter\n");
+        let (printed, _) = shown(&["ls", "demo"], &page(vec![letter("")], 4, None));
+        assert!(printed.ends_with("\n4 dead letters, 3 of them not listed\n"));
     }
 
     #[test]

@@ -44,8 +44,11 @@ pub struct DeadLettersArgs {
 /// An action on dead letters.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Action {
-    /// List the oldest dead letters, and the number of all.
+    /// List dead letters, the oldest first, and the number of all.
     Ls {
+        /// Number of dead letters to skip.
+        #[arg(long, default_value_t = 0)]
+        skip: u32,
         /// Maximum number of dead letters to list.
         #[arg(long, default_value_t = 100)]
         limit: u16,
@@ -91,9 +94,9 @@ pub async fn run(args: DeadLettersArgs) -> anyhow::Result<()> {
     // The cause of a refused certificate is not in the error's own text.
     let failed = |error: LettersError| anyhow::anyhow!(explained(&error));
     let (choice, operation) = match args.action {
-        Action::Ls { limit } => {
-            let (letters, total) = letters.list(limit.into()).await.map_err(failed)?;
-            return print(&DeadLetterPage::new(letters, total));
+        Action::Ls { skip, limit } => {
+            let page = letters.list(skip as usize, limit.into()).await;
+            return print(&DeadLetterPage::from(page.map_err(failed)?));
         }
         Action::Show { id } => {
             let found = letters.find(id).await.map_err(failed)?;

@@ -49,6 +49,16 @@ pub enum Operation {
     Drop,
 }
 
+/// A part of the dead letters in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub letters: Vec<DeadLetter>,
+    /// Number of all dead letters.
+    pub total: usize,
+    /// Number of dead letters to skip for the next page; `None` on the last one.
+    pub next_skip: Option<usize>,
+}
+
 /// The result of working on dead letters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Swept {
@@ -101,24 +111,35 @@ impl DeadLetters {
         }
     }
 
-    /// Returns up to `limit` dead letters from the head of the queue, the oldest first, and the number of all.
+    /// Returns up to `limit` dead letters behind the first `skip` of the queue, the oldest first. There are fewer if the time
+    /// limit ends.
     ///
     /// # Errors
-    /// Fails if another request works on them, or if the broker fails.
-    pub async fn list(&self, limit: usize) -> Result<(Vec<DeadLetter>, usize), LettersError> {
+    /// Fails if another request works on them, if the broker fails, or if there are too many to skip.
+    pub async fn list(&self, skip: usize, limit: usize) -> Result<Page, LettersError> {
         let _turn = self.turn()?;
         let mut session = Session::open(&self.broker, self.limit).await?;
-        let mut letters = Vec::new();
+        let (mut letters, mut received) = (Vec::new(), 0);
         while letters.len() < limit
             && let Some(letter) = session.receive().await?
         {
-            letters.push(DeadLetter::read(&letter.properties, &letter.data));
+            if received >= skip {
+                letters.push(DeadLetter::read(&letter.properties, &letter.data));
+            }
+            received += 1;
         }
-        let total = letters.len() + session.left();
+        let (left, is_at_the_end) = (session.left(), session.is_at_the_end());
         session.close().await?;
+        if letters.is_empty() && !is_at_the_end {
+            return Err(LettersError::OutOfTime);
+        }
         // Those that returned to the queue may have changed places.
         letters.sort_by_key(|letter| letter.died_at);
-        Ok((letters, total))
+        Ok(Page {
+            letters,
+            total: received + left,
+            next_skip: (!is_at_the_end).then_some(received),
+        })
     }
 
     /// Returns the dead letter of a job with its body; `None` if there is none.

@@ -1,6 +1,6 @@
 //! The management of dead letters by `/api/admin/dead-letters` and by `app dead-letters`.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::select;
 use lapin::{
@@ -139,7 +139,7 @@ async fn dead_letters_are_listed_and_stay() {
     let world = World::new().await;
     assert_eq!(
         world.get("").await.json(),
-        json!({"dead_letters": [], "total": 0})
+        json!({"dead_letters": [], "total": 0, "next_skip": null})
     );
     let body = r#"{ "task":"email", "id":1 }"#;
     let mut ids = world.dead(&[body, "{}", r#"{"id":"b"}"#]).await;
@@ -292,10 +292,23 @@ async fn many_dead_letters_return_to_their_queue_and_leave_it_together() {
         sent.await.unwrap();
     }
     world.broker.wait_for("jobs.dlq", (150, 0)).await;
-    let page = world.get("").await;
-    assert_eq!(listed(&page).len(), 100);
-    assert_eq!(page.json()["total"], 150);
-    world.broker.wait_for("jobs.dlq", (150, 0)).await;
+    let mut ids = BTreeSet::new();
+    for (query, count, next) in [
+        ("", 100, json!(100)),
+        ("?skip=100&limit=30", 30, json!(130)),
+        ("?skip=130", 20, json!(null)),
+        ("?skip=150", 0, json!(null)),
+        ("?skip=999", 0, json!(null)),
+    ] {
+        let page = world.get(query).await;
+        let shown = listed(&page);
+        assert_eq!(shown.len(), count, "{query}");
+        ids.extend(shown);
+        assert_eq!(page.json()["total"], 150, "{query}");
+        assert_eq!(page.json()["next_skip"], next, "{query}");
+        world.broker.wait_for("jobs.dlq", (150, 0)).await;
+    }
+    assert_eq!(ids.len(), 150);
     let unknown = world.get(&format!("/{UNKNOWN}")).await;
     unknown.problem(404, "not-found");
     world.broker.wait_for("jobs.dlq", (150, 0)).await;
@@ -335,8 +348,12 @@ async fn what_the_time_limit_leaves_out_is_told() {
     let mut letters = DeadLetters::new(broker, publisher);
     letters.limit = Duration::ZERO;
 
-    let (listed, total) = letters.list(100).await.unwrap();
-    assert_eq!((listed.len(), total), (1, 3));
+    let page = letters.list(0, 100).await.unwrap();
+    let found = (page.letters.len(), page.total, page.next_skip);
+    assert_eq!(found, (1, 3, Some(1)));
+    world.broker.wait_for("jobs.dlq", (3, 0)).await;
+    let page = letters.list(1, 100).await;
+    assert!(matches!(page, Err(LettersError::OutOfTime)));
     world.broker.wait_for("jobs.dlq", (3, 0)).await;
     let found = letters.find(UNKNOWN.parse().unwrap()).await;
     assert!(matches!(found, Err(LettersError::OutOfTime)));
@@ -365,7 +382,11 @@ async fn one_request_at_a_time_works_on_the_dead_letters() {
 #[tokio::test]
 async fn a_request_that_makes_no_sense_is_refused_with_the_name_of_the_field() {
     let world = World::new().await;
-    for (path, field) in [("?limit=0", "limit"), ("?after=1", "query")] {
+    for (path, field) in [
+        ("?limit=0", "limit"),
+        ("?skip=-1", "skip"),
+        ("?after=1", "query"),
+    ] {
         let problem = world.get(path).await.problem(400, "invalid-fields");
         assert_eq!(problem["errors"][0]["field"], field);
     }
@@ -395,7 +416,13 @@ async fn who_may_run_programs_in_the_pod_needs_no_key() {
     let run = async |arguments: &[&str]| command(&url, arguments).await;
     let listed = run(&["ls", "--limit", "2"]).await.unwrap();
     assert_eq!(listed["dead_letters"].as_array().unwrap().len(), 2);
-    assert_eq!(listed["total"], 3);
+    assert_eq!(
+        (&listed["total"], &listed["next_skip"]),
+        (&json!(3), &json!(2))
+    );
+    let last = run(&["ls", "--skip", "2"]).await.unwrap();
+    assert_eq!(last["dead_letters"].as_array().unwrap().len(), 1);
+    assert_eq!(last["next_skip"], json!(null));
     let shown = run(&["show", &ids[2]]).await.unwrap();
     assert_eq!(shown["body"], r#"{"task":"email"}"#);
     world.broker.wait_for("jobs.dlq", (3, 0)).await;

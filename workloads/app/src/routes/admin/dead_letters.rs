@@ -25,12 +25,13 @@ const PATH: &str = "/api/admin/dead-letters/";
 /// The maximum size of a choice in bytes.
 pub const MAX_BODY: usize = 16 * 1024;
 
-/// Lists the oldest dead letters.
+/// Lists the dead letters, the oldest first.
 pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
     let letters = letters(&state)?;
-    let limit = fields::limit(uri.query())?;
-    let (letters, total) = letters.list(limit).await?;
-    Ok(private(DeadLetterPage::new(letters, total)))
+    let (skip, limit) = fields::page(uri.query())?;
+    Ok(private(DeadLetterPage::from(
+        letters.list(skip, limit).await?,
+    )))
 }
 
 /// Returns a dead letter with its body.
