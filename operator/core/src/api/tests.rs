@@ -63,7 +63,7 @@ fn every_value_of_an_enum_is_explained_in_the_definition() {
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
     let mut found = Vec::new();
     enums("spec", &schema["spec"], &mut found);
-    assert_eq!(found.len(), 11, "{found:?}");
+    assert_eq!(found.len(), 12, "{found:?}");
     for (path, schema) in found {
         let text = schema["description"].as_str().unwrap_or_default();
         let values = schema["enum"].as_array().unwrap();
@@ -112,6 +112,7 @@ fn a_full_spec_is_valid() {
             "backend": {"managed": {"storage": "4Gi", "storageClassName": "fast"}},
         },
         "vector": {"collection": "pages", "size": 768, "distance": "Dot", "managed": {"storage": "2Gi"}},
+        "logs": {"clientAddress": "Network"},
     });
     assert_eq!(refusal(spec), "");
 }

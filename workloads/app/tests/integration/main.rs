@@ -14,6 +14,7 @@ mod cache;
 mod cache_faults;
 mod cache_modes;
 mod cache_server;
+mod client_address;
 mod connections;
 mod corpus;
 mod database_lookups;
