@@ -6,7 +6,7 @@
 mod pod;
 mod table;
 
-use std::io::Write;
+use std::{io::Write, iter, slice};
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
@@ -55,6 +55,9 @@ pub enum Action {
         /// Dead letters to replay
         #[command(flatten)]
         which: Which,
+        /// Reason for the audit log
+        #[arg(long)]
+        reason: Option<String>,
     },
     /// Delete dead letters for good
     Drop {
@@ -64,6 +67,9 @@ pub enum Action {
         /// Dead letters to delete
         #[command(flatten)]
         which: Which,
+        /// Reason for the audit log
+        #[arg(long)]
+        reason: Option<String>,
     },
 }
 
@@ -174,25 +180,38 @@ impl Action {
                 let options = [format!("--skip={skip}"), format!("--limit={limit}")];
                 (stack, [vec!["ls".to_owned()], options.into()].concat())
             }
-            Self::Show { stack, id } => (stack, of_ids("show", std::slice::from_ref(id))),
-            Self::Replay { stack, which } => (stack, which.request("replay")),
-            Self::Drop { stack, which } => (stack, which.request("drop")),
+            Self::Show { stack, id } => {
+                let words = iter::once("show".to_owned());
+                (stack, words.chain(of_ids(slice::from_ref(id))).collect())
+            }
+            Self::Replay {
+                stack,
+                which,
+                reason,
+            } => (stack, which.request("replay", reason.as_deref())),
+            Self::Drop {
+                stack,
+                which,
+                reason,
+            } => (stack, which.request("drop", reason.as_deref())),
         }
     }
 }
 
 impl Which {
-    fn request(&self, verb: &str) -> Vec<String> {
+    fn request(&self, verb: &str, reason: Option<&str>) -> Vec<String> {
+        let mut words = vec![verb.to_owned()];
+        words.extend(reason.map(|reason| format!("--reason={reason}")));
         match self.all {
-            true => vec![verb.to_owned(), "--all".to_owned()],
-            false => of_ids(verb, &self.ids),
+            true => words.push("--all".to_owned()),
+            false => words.extend(of_ids(&self.ids)),
         }
+        words
     }
 }
 
-fn of_ids(verb: &str, ids: &[String]) -> Vec<String> {
-    let words = [verb, "--"].map(str::to_owned).into_iter();
-    words.chain(ids.iter().cloned()).collect()
+fn of_ids(ids: &[String]) -> impl Iterator<Item = String> {
+    iter::once("--".to_owned()).chain(ids.iter().cloned())
 }
 
 /// Runs a command and prints its result.
@@ -306,11 +325,16 @@ mod tests {
             &["show", "demo", ID],
             &["replay", "demo", ID, ID],
             &["drop", "demo", "--all", "-n", "links"],
+            &["drop", "demo", "--reason", "ticket 7", ID],
         ] {
             let action = action(words).unwrap();
             let (stack, request) = action.request();
             assert_eq!(stack.name, "demo");
-            let line = pod::COMMAND.into_iter().map(str::to_owned).chain(request);
+            // The pod's environment has the database.
+            let line = pod::COMMAND
+                .into_iter()
+                .chain(["--database-url=postgres://db/x"]);
+            let line = line.map(str::to_owned).chain(request);
             let parsed = Cli::try_parse_from(line).unwrap().command;
             assert!(matches!(parsed, Command::DeadLetters(_)), "{words:?}");
         }

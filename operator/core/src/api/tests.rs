@@ -106,7 +106,7 @@ fn a_full_spec_is_valid() {
             "deliveryLimit": 100, "publicTasks": ["*", "report.daily"], "deadLetters": {"maxLength": 5, "maxBytes": "1Mi"},
             "managed": {"storage": "2Gi", "storageClassName": "fast"},
         },
-        "workers": {"replicas": 0, "image": "worker:2", "purge": {"schedule": "*/30 * * * *", "retentionDays": 7}},
+        "workers": {"replicas": 0, "image": "worker:2", "purge": {"schedule": "*/30 * * * *", "retentionDays": 7, "auditDays": 30}},
         "observability": {
             "collector": {"managed": {"image": "otel:2"}},
             "backend": {"managed": {"storage": "4Gi", "storageClassName": "fast"}},

@@ -216,6 +216,7 @@ fn purge(spec: &ShortenerStackSpec) -> Purge {
     Purge {
         schedule: Some(schedule).filter(|schedule| !schedule.is_empty()),
         retention_days: purge.retention_days.unwrap_or(RETENTION_DAYS),
+        audit_days: purge.audit_days,
     }
 }
 

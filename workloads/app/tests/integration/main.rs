@@ -9,6 +9,7 @@
     reason = "everything here is a test, helpers included"
 )]
 
+mod audit;
 mod backends;
 mod cache;
 mod cache_faults;

@@ -18,6 +18,7 @@ use crate::{
     error::Error,
     publisher::letters::{DeadLetters, Operation},
     state::AppState,
+    store::audit::Cause,
 };
 
 /// The path of the dead letters.
@@ -71,9 +72,10 @@ async fn sweep(
         }
     };
     let by = client(&request)?;
-    let (choice, _share) =
-        body::json(request, MAX_BODY, &state.memory.bodies, fields::choice).await?;
-    let work = with_current_span(async move { letters.sweep(choice, operation, Some(&by)).await });
+    let read = body::json(request, MAX_BODY, &state.memory.bodies, fields::choice);
+    let ((choice, reason), _share) = read.await?;
+    let cause = Cause { by, reason };
+    let work = with_current_span(async move { letters.sweep(choice, operation, &cause).await });
     let swept = tokio::spawn(work).await;
     let swept = swept.map_err(|error| Error::Internal(error.to_string()))??;
     Ok(private(swept))

@@ -7,13 +7,15 @@ use shortener_common::queue::dead_letter::DeadLetter;
 
 use crate::publisher::letters::Page;
 
-/// A choice of dead letters: one of the two fields. Unknown fields are ignored, and `null` means absent.
+/// A choice of dead letters: one of the first two fields. Unknown fields are ignored, and `null` means absent.
 #[derive(Debug, Deserialize)]
 pub struct SweepRequest {
     /// Identifiers of 1 to 100 jobs.
     pub(super) ids: Option<Value>,
     /// True for every dead letter that is in the queue now.
     pub(super) all: Option<Value>,
+    /// Reason without control characters, for the operators of the service.
+    pub(super) reason: Option<Value>,
 }
 
 /// A dead letter.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{
-    super::{page_size, parameters},
+    super::{page_size, parameters, reason as reason_of},
     bodies::SweepRequest,
 };
 use crate::{body, error::Error, faults::Faults, publisher::letters::Choice};
@@ -32,12 +32,19 @@ pub(super) fn page(query: Option<&str>) -> Result<(usize, usize), Error> {
     faults.end((skip, limit))
 }
 
-/// Parses a choice.
+/// Parses a choice. Returns it with its reason.
 ///
 /// # Errors
-/// Returns [`Error::InvalidFields`] unless it is either a list of identifiers or everything.
-pub(super) fn choice(body: Map<String, Value>) -> Result<Choice, Error> {
-    let SweepRequest { ids, all } = body::fields(body)?;
+/// Returns [`Error::InvalidFields`] unless it is either a list of identifiers or everything, and the reason a text.
+pub(super) fn choice(body: Map<String, Value>) -> Result<(Choice, Option<String>), Error> {
+    let SweepRequest { ids, all, reason } = body::fields(body)?;
+    let mut faults = Faults::default();
+    let reason = reason_of(reason, &mut faults);
+    faults.end(())?;
+    Ok((chosen(ids, all)?, reason))
+}
+
+fn chosen(ids: Option<Value>, all: Option<Value>) -> Result<Choice, Error> {
     match (ids, all) {
         (None, Some(Value::Bool(true))) => Ok(Choice::All),
         (Some(ids), None | Some(Value::Bool(false))) => ids_of(ids).map(Choice::Ids),
@@ -78,7 +85,7 @@ mod tests {
 
     fn choice_of(body: Value) -> Result<Choice, Error> {
         match body {
-            Value::Object(body) => choice(body),
+            Value::Object(body) => choice(body).map(|(choice, _)| choice),
             other => panic!("{other} is no object"),
         }
     }
@@ -132,6 +139,7 @@ mod tests {
             (json!({"all": "yes"}), "all"),
             (json!({"ids": [ID], "all": 1}), "all"),
             (json!({"ids": [ID], "all": true}), "all"),
+            (json!({"all": true, "reason": ""}), "reason"),
         ] {
             assert_eq!(field_of(choice_of(body.clone())), field, "{body}");
         }
