@@ -10,6 +10,7 @@ mod database;
 mod destinations;
 mod gateway;
 mod links;
+mod logs;
 mod monitoring;
 mod names;
 mod observability;
@@ -37,6 +38,7 @@ pub use gateway::{
     GatewayServiceType, GatewaySpec, GatewayTls, Hsts, KeyRateLimits, ParentRef, Protected,
 };
 pub use links::LinksSpec;
+pub use logs::{ClientAddress, LogsSpec};
 pub use monitoring::MonitoringSpec;
 pub use observability::{
     BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,

@@ -2,6 +2,7 @@
 
 mod auth;
 mod cache;
+mod client_address;
 mod destinations;
 mod links;
 
@@ -21,6 +22,7 @@ use url::Url;
 pub use self::{
     auth::AuthArgs,
     cache::{CacheArgs, CacheMode},
+    client_address::ClientAddress,
     destinations::DestinationArgs,
     links::LinksArgs,
 };
@@ -165,6 +167,9 @@ pub struct ServeArgs {
     /// Continues the trace of a request's `traceparent` if true; if false, starts a new trace with a link to it.
     #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
     pub trust_incoming_trace: bool,
+    /// What log lines and spans show of the address of a client.
+    #[arg(long, env, value_enum, default_value_t = ClientAddress::Full)]
+    pub log_client_address: ClientAddress,
     /// Serves `/metrics` on the public port if true.
     #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
     pub expose_metrics: bool,

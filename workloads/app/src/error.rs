@@ -197,6 +197,7 @@ impl From<LettersError> for Error {
             LettersError::Busy => Self::DeadLettersBusy,
             LettersError::OutOfTime => Self::Deadline,
             LettersError::Refused(refusal) => refusal.into(),
+            LettersError::Unrecorded(error) => error.into(),
             LettersError::Broker(error) => Self::QueueUnavailable(error.to_string()),
         }
     }

@@ -40,7 +40,7 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 20] = [
+pub const ROUTES: [RouteRow; 21] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
@@ -61,6 +61,7 @@ pub const ROUTES: [RouteRow; 20] = [
     scoped("/api/admin/dead-letters/{id}", Scope::Admin),
     scoped("/api/admin/dead-letters/replay", Scope::Admin),
     scoped("/api/admin/dead-letters/drop", Scope::Admin),
+    scoped("/api/admin/audit", Scope::Admin),
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),

@@ -31,6 +31,7 @@ use crate::{
     shortcut::Shortcut,
     state::{AppState, Observed, Profiles, Queue, Vector},
     store::{
+        audit::Audit,
         cache::{Cache, source::Source},
         cached::CachedLinks,
         jobs::Jobs,
@@ -194,7 +195,7 @@ fn queue(
         );
         Queue {
             jobs: Jobs::new(database.clone()),
-            letters: DeadLetters::new(broker, publisher.clone()),
+            letters: DeadLetters::new(broker, publisher.clone(), Audit::new(database.clone())),
             publisher,
         }
     }))

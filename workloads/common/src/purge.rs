@@ -5,7 +5,10 @@
 use jiff_sqlx::Timestamp as Time;
 use sqlx::PgPool;
 
-use crate::database::{Database, StoreError};
+use crate::{
+    config::PurgeArgs,
+    database::{Database, StoreError},
+};
 
 /// The number of rows in a batch.
 const BATCH: i64 = 1000;
@@ -19,7 +22,7 @@ struct Removal {
     /// Removes the oldest rows from the time `$1` on that are older than `$2` days, at most `$3` of them. Returns their
     /// times, and skips rows that another process is removing.
     statement: &'static str,
-    /// The number of days for which rows stay; `None` for those of finished jobs.
+    /// The number of days for which rows stay; `None` for those of the settings.
     days: Option<u32>,
 }
 
@@ -121,16 +124,24 @@ const REMOVALS: [Removal; 6] = [
     },
 ];
 
-/// Removes all data that has expired, over one connection at a time. Finished jobs stay for `retention_days`. A kind
-/// of data that cannot be removed does not keep the others.
+const AUDIT: Removal = Removal {
+    summary: "DELETE audit_log",
+    statement: statement!("DELETE FROM audit_log", "audit_log", "id", "at", "true"),
+    days: None,
+};
+
+/// Removes all data that has expired, over one connection at a time. A kind of data that cannot be removed does not keep
+/// the others.
 ///
 /// # Errors
 /// Returns the first error. What was removed stays removed.
-pub async fn remove_expired(database: &Database, retention_days: u32) -> Result<(), StoreError> {
+pub async fn remove_expired(database: &Database, extent: &PurgeArgs) -> Result<(), StoreError> {
     let mut result = Ok(());
-    for removal in REMOVALS {
+    let jobs_and_keys = REMOVALS.map(|removal| (removal, extent.purge_retention_days));
+    let audit = (AUDIT, extent.purge_audit_days);
+    for (removal, days) in jobs_and_keys.into_iter().chain([audit]) {
         let mut rows = 0;
-        let removed = remove_all(&removal, database, retention_days, &mut rows).await;
+        let removed = remove_all(&removal, database, days, &mut rows).await;
         let summary = removal.summary;
         tracing::info!(event = "purged", db.query.summary = summary, rows, "purged");
         if let Err(error) = removed {

@@ -12,6 +12,7 @@ use futures::FutureExt;
 use lapin::BasicProperties;
 use shortener_common::{
     backoff::Backoff,
+    config::PurgeArgs,
     database::{Database, StoreError},
     queue::job::{self, Job},
     telemetry::{
@@ -62,7 +63,7 @@ impl Processor {
         registry: Registry,
         metrics: Arc<Metrics>,
         time_limit: Duration,
-        retention_days: u32,
+        purge: PurgeArgs,
     ) -> Self {
         Self {
             ledger: Ledger::new(database.clone()),
@@ -71,7 +72,7 @@ impl Processor {
                 database,
                 vector: None,
                 disabled: Disabled::default(),
-                retention_days,
+                purge,
                 time_limit,
             },
             metrics,

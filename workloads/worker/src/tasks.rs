@@ -12,6 +12,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use shortener_common::{
     backoff::Backoff,
+    config::PurgeArgs,
     database::{Database, StoreError},
     documents::{Documents, IndexError},
     queue::job::Job,
@@ -56,8 +57,8 @@ pub struct Context {
     pub vector: Option<Vector>,
     /// The handling of document jobs without the vector profile.
     pub disabled: Disabled,
-    /// The number of days for which finished jobs stay.
-    pub retention_days: u32,
+    /// The extent of the removal of expired data.
+    pub purge: PurgeArgs,
     /// Time limit of an attempt or of a step, see [`Task::limit`].
     pub time_limit: Duration,
 }
@@ -225,7 +226,10 @@ mod tests {
             ),
             vector: None,
             disabled: Disabled::default(),
-            retention_days: 30,
+            purge: PurgeArgs {
+                purge_retention_days: 30,
+                purge_audit_days: 400,
+            },
             time_limit: Duration::from_secs(1),
         };
         match registry.get(name).handle(&job, &context).await {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::rules::schedule_or_never;
 
 /// The removal of expired data: the destinations of expired links, whose codes stay taken, and old entries of the ledger
-/// of jobs and of the keys of requests. The CronJob `<stack>-purge` does it at each time, except while the stack is paused
+/// of jobs, of the keys of requests and of the audit log. The CronJob `<stack>-purge` does it at each time, except while the stack is paused
 /// or stopped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
@@ -23,6 +23,10 @@ pub struct PurgeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3650))]
     pub retention_days: Option<i32>,
+    /// Number of days for which entries of the audit log of management stay; 400 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3650))]
+    pub audit_days: Option<i32>,
 }
 
 #[cfg(test)]

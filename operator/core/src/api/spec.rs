@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AppAutoscaling, CacheSpec, DatabaseSpec, GatewaySpec, LinksSpec, MonitoringSpec,
+    AppAutoscaling, CacheSpec, DatabaseSpec, GatewaySpec, LinksSpec, LogsSpec, MonitoringSpec,
     ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec, ShortenerStackStatus,
     VectorSpec, WorkersAutoscaling, names,
     rules::{
@@ -109,6 +109,8 @@ pub struct ShortenerStackSpec {
     pub observability: ObservabilitySpec,
     #[serde(default)]
     pub monitoring: MonitoringSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logs: Option<LogsSpec>,
     /// Secrets for pulling the images of every component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "names::references")]

@@ -63,7 +63,7 @@ fn every_value_of_an_enum_is_explained_in_the_definition() {
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
     let mut found = Vec::new();
     enums("spec", &schema["spec"], &mut found);
-    assert_eq!(found.len(), 11, "{found:?}");
+    assert_eq!(found.len(), 12, "{found:?}");
     for (path, schema) in found {
         let text = schema["description"].as_str().unwrap_or_default();
         let values = schema["enum"].as_array().unwrap();
@@ -113,12 +113,13 @@ fn a_full_spec_is_valid() {
             "deliveryLimit": 100, "publicTasks": ["*", "report.daily"], "deadLetters": {"maxLength": 5, "maxBytes": "1Mi"},
             "managed": {"storage": "2Gi", "storageClassName": "fast"},
         },
-        "workers": {"replicas": 0, "image": "worker:2", "purge": {"schedule": "*/30 * * * *", "retentionDays": 7}},
+        "workers": {"replicas": 0, "image": "worker:2", "purge": {"schedule": "*/30 * * * *", "retentionDays": 7, "auditDays": 30}},
         "observability": {
             "collector": {"managed": {"image": "otel:2"}},
             "backend": {"managed": {"storage": "4Gi", "storageClassName": "fast"}},
         },
         "vector": {"collection": "pages", "size": 768, "distance": "Dot", "managed": {"storage": "2Gi"}},
+        "logs": {"clientAddress": "Network"},
     });
     assert_eq!(refusal(spec), "");
 }

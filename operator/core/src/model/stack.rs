@@ -28,7 +28,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{LinksSpec, PendingChange, Profile, RateLimits},
+    api::{ClientAddress, LinksSpec, PendingChange, Profile, RateLimits},
     model::{
         failure::StepFailure,
         metadata::{Component, StackIdentity},
@@ -186,6 +186,8 @@ pub struct App {
     pub trusted_hops: i32,
     /// True when the trace of a request's `traceparent` is continued.
     pub trust_incoming_trace: bool,
+    /// What log lines and spans show of the address of a client.
+    pub client_address: ClientAddress,
     /// True when port 3000 serves `/metrics`.
     pub expose_metrics: bool,
     /// The keys of clients, if the stack has any.

@@ -180,6 +180,7 @@ fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, job_i
         limits: spec.rate_limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,
         trust_incoming_trace: spec.gateway.trust_incoming_trace,
+        client_address: spec.logs.clone().unwrap_or_default().client_address,
         expose_metrics: spec.gateway.expose_metrics,
         auth: auth::auth(spec, missing_keys),
         job_ids,
@@ -216,6 +217,7 @@ fn purge(spec: &ShortenerStackSpec) -> Purge {
     Purge {
         schedule: Some(schedule).filter(|schedule| !schedule.is_empty()),
         retention_days: purge.retention_days.unwrap_or(RETENTION_DAYS),
+        audit_days: purge.audit_days,
     }
 }
 

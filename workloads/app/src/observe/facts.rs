@@ -41,6 +41,8 @@ pub(super) struct RequestFacts<'a> {
     pub(super) method: &'a Method,
     pub(super) uri: &'a Uri,
     pub(super) client: IpAddr,
+    /// What the log line and the span show of that address.
+    pub(super) shown_client: Option<IpAddr>,
     /// The client whose key the request has.
     pub(super) identity: Option<auth::Client>,
     /// What the client accepts, if errors can be pages; of several header lines, the first one.
@@ -57,6 +59,7 @@ impl<'a> RequestFacts<'a> {
             (TraceContext::root(), Caller::from_headers(headers))
         };
         let row = head.route.row();
+        let client = client::address(head.client.address(), headers, config.trusted_hops);
         let header = |wanted: bool, name: HeaderName| {
             let value = wanted.then(|| headers.get(name));
             value.flatten().cloned()
@@ -67,7 +70,8 @@ impl<'a> RequestFacts<'a> {
             route: head.route,
             method: head.method,
             uri: head.uri,
-            client: client::address(head.client.address(), headers, config.trusted_hops),
+            client,
+            shown_client: config.log_client_address.shown(client),
             identity: None,
             accept: header(row.page, ACCEPT),
             origin: header(row.is_for_scripts(), ORIGIN),
@@ -135,6 +139,7 @@ pub(super) mod tests {
             method,
             uri,
             client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            shown_client: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             identity: None,
             accept: None,
             origin: None,

@@ -48,13 +48,22 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
     }
 }
 
+/// Returns the settings of the removal, for every program that removes data.
+pub(super) fn extent(stack: &ValidatedStack) -> Vec<EnvVar> {
+    let purge = &stack.purge;
+    let mut env = vec![pod::env(
+        "PURGE_RETENTION_DAYS",
+        purge.retention_days.to_string(),
+    )];
+    let audit_days = purge.audit_days.map(|days| days.to_string());
+    env.extend(audit_days.map(|days| pod::env("PURGE_AUDIT_DAYS", days)));
+    env
+}
+
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = clients::env(stack, Component::Purge);
-    let retention_days = stack.purge.retention_days.to_string();
-    env.extend([
-        pod::name_env(),
-        pod::env("PURGE_RETENTION_DAYS", retention_days),
-    ]);
+    env.push(pod::name_env());
+    env.extend(extent(stack));
     env.extend(otel::env(stack, Component::Purge));
     env
 }
@@ -135,7 +144,11 @@ mod tests {
             .get_arguments()
             .filter_map(|argument| argument.get_env()?.to_str())
             .collect();
-        for variable in env(&minimal_stack().observability()) {
+        let mut stack = minimal_stack().observability();
+        stack.purge.audit_days = Some(30);
+        let variables = env(&stack);
+        assert!(variables.contains(&pod::env("PURGE_AUDIT_DAYS", "30")));
+        for variable in variables {
             let is_known = known.contains(&variable.name.as_str());
             assert!(
                 is_known || variable.name == "OTEL_RESOURCE_ATTRIBUTES",
