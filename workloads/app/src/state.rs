@@ -156,6 +156,11 @@ impl SharedState {
         self.draining.store(true, Ordering::Release);
     }
 
+    /// Returns the target of vectors; `None` if the vector profile is off.
+    pub(crate) fn vector_target(&self) -> Option<&Arc<str>> {
+        self.vector.as_ref().map(|vector| vector.store.target())
+    }
+
     /// Returns true while the replica drains.
     #[must_use]
     pub fn is_draining(&self) -> bool {

@@ -16,6 +16,7 @@ use shortener_common::{
     queue::{
         Broker,
         dead_letter::DeadLetter,
+        decision::Decision,
         job::{self, Fields},
     },
 };
@@ -218,6 +219,7 @@ fn replayed(id: Uuid, letter: Delivery) -> NewJob {
     NewJob {
         id,
         origin,
+        decision: Decision::of_replay(&letter.properties),
         request: job::publication_of(&letter.properties),
         tracestate: job::tracestate_of(&letter.properties),
         body: letter.data.into(),

@@ -138,7 +138,7 @@ async fn enqueue(
     (trace, tracestate): (TraceContext, Option<String>),
 ) -> Response {
     let id = queue.publisher.ids.mint();
-    let job = index_job(id, version, Some(trace), tracestate);
+    let job = index_job(id, version, vector, (Some(trace), tracestate));
     let answer = match queue.publisher.publish(job).await {
         Ok(()) => {
             if let Err(error) = vector.documents.queued(version).await {

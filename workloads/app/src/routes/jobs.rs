@@ -11,7 +11,11 @@ use http::{StatusCode, Uri};
 use jiff::Timestamp;
 use serde::Serialize;
 use shortener_common::{
-    queue::{job::Fields, origin::Origin},
+    queue::{
+        decision::Decision,
+        job::{Fields, needs_vector_store},
+        origin::Origin,
+    },
     trace::{TRACESTATE, TraceContext},
 };
 use uuid::Uuid;
@@ -60,6 +64,7 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     let origin = origin_of(client.as_ref());
     let (text, share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
     let fields = Fields::read(&text).map_err(body::malformed)?;
+    let decision = Decision::new(&fields.task, state.vector_target());
     let admitted = admit(&state, client.as_ref(), &origin, &fields);
     let id = match claim(queue, key.as_deref(), &text, admitted).await? {
         Claim::OtherBody => return Err(Error::KeyReused),
@@ -72,6 +77,7 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
             let job = NewJob {
                 id,
                 origin,
+                decision,
                 body: text.into(),
                 request: Some(trace),
                 tracestate,
@@ -132,7 +138,7 @@ fn admit(
         let refusal = state.guard.refusal(Scope::Jobs, client);
         return Err(refusal.unwrap_or(Error::TaskNotPublic));
     }
-    if fields.needs_vector_store() && state.vector.is_none() {
+    if needs_vector_store(&fields.task) && state.vector.is_none() {
         return Err(Error::ProfileDisabled("vector"));
     }
     let checked = fields.check();
