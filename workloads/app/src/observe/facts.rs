@@ -19,6 +19,7 @@ use crate::{
     limits::LimitedClient,
     route::Route,
     routes::docs,
+    storage::Storage,
 };
 
 /// The maximum length of a path in the log line and the span, in bytes.
@@ -97,6 +98,13 @@ impl<'a> RequestFacts<'a> {
         let (identity, error) = guard.check(self.route.row().scope, headers);
         self.identity = identity;
         error
+    }
+
+    /// Returns the error of a request without a key for whose data the database has no more space.
+    pub(super) fn reserved(&self, storage: &Storage) -> Option<Error> {
+        let adds = self.identity.is_none() && matches!(*self.method, Method::POST | Method::PUT);
+        let stores = self.route.row().stores.filter(|_| adds)?;
+        (!storage.admits(stores)).then_some(Error::StorageReserved)
     }
 
     /// Returns the name of the client whose key the request has.

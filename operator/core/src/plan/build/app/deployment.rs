@@ -107,6 +107,9 @@ fn serve(stack: &ValidatedStack) -> Container {
     }
 }
 
+/// The space for the data on the volume of the database.
+const CAPACITY: &str = "DATABASE_CAPACITY_BYTES";
+
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let app = &stack.app;
     let mut env = clients::env(stack, Component::App);
@@ -138,6 +141,8 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     // Left out at the app's own default, which almost every stack has.
     let pool = postgres::smaller_pool(stack);
     env.extend(pool.map(|pool| pod::env("DATABASE_MAX_CONNECTIONS", pool.to_string())));
+    let capacity = postgres::capacity(stack);
+    env.extend(capacity.map(|bytes| pod::env(CAPACITY, bytes.to_string())));
     env.extend(links(app));
     if !app.gateway_hosts.is_empty() {
         env.push(pod::env("GATEWAY_HOSTS", app.gateway_hosts.join(",")));
@@ -250,7 +255,7 @@ mod tests {
         let app = &stack.app;
         let variables = [auth(app.auth.as_ref().unwrap()), links(app)];
         assert_eq!(variables[1].len(), 8);
-        for name in ["GATEWAY_HOSTS", "PURGE_RETENTION_DAYS"] {
+        for name in ["GATEWAY_HOSTS", "PURGE_RETENTION_DAYS", CAPACITY] {
             assert!(known.contains(&name), "{name}");
         }
         for variable in variables.into_iter().flatten() {
