@@ -116,7 +116,12 @@ impl Indexer {
     async fn offer(&self, publisher: &Publisher) -> Result<(), IndexError> {
         let due = self.vector.documents.claim(BATCH as i64).await?;
         let offers = due.iter().map(|version| async move {
-            let job = index_job(publisher.ids.mint(), *version, &self.vector, (None, None));
+            let job = index_job(
+                publisher.ids.mint(&Origin::Internal),
+                *version,
+                &self.vector,
+                (None, None),
+            );
             publisher.publish(job).await.map(|()| *version)
         });
         for offered in join_all(offers).await {
@@ -180,7 +185,7 @@ pub fn log_refusal(refusal: Refusal) {
 /// Publishes a job that fills a new collection. Returns true if the queue accepted it.
 async fn fill(publisher: &Publisher, store: &VectorStore) -> bool {
     let job = NewJob {
-        id: publisher.ids.mint(),
+        id: publisher.ids.mint(&Origin::Internal),
         origin: Origin::Internal,
         decision: Decision::new(REINDEX, Some(store.target())),
         body: json!({"task": REINDEX}).to_string().into(),

@@ -13,6 +13,7 @@ use futures::FutureExt;
 use lapin::BasicProperties;
 use shortener_common::{
     backoff::Backoff,
+    config::PurgeArgs,
     database::{Database, StoreError},
     queue::{
         job::{self, Job},
@@ -68,7 +69,7 @@ impl Processor {
         registry: Registry,
         metrics: Arc<Metrics>,
         time_limit: Duration,
-        retention_days: u32,
+        purge: PurgeArgs,
     ) -> Self {
         Self {
             ledger: Ledger::new(database.clone()),
@@ -76,7 +77,7 @@ impl Processor {
             context: Context {
                 database,
                 vector: None,
-                retention_days,
+                purge,
                 time_limit,
             },
             metrics,

@@ -11,6 +11,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use shortener_common::{
     backoff::Backoff,
+    config::PurgeArgs,
     database::{Database, StoreError},
     documents::{Documents, IndexError},
     queue::{decision, job::Job},
@@ -51,8 +52,8 @@ pub struct Context {
     pub database: Database,
     /// The documents; `None` if the vector profile is off.
     pub vector: Option<Vector>,
-    /// The number of days for which finished jobs stay.
-    pub retention_days: u32,
+    /// The extent of a purge.
+    pub purge: PurgeArgs,
     /// Time limit of an attempt or of a step, see [`Task::limit`].
     pub time_limit: Duration,
 }
@@ -255,7 +256,10 @@ mod tests {
                 &Default::default(),
             ),
             vector: None,
-            retention_days: 30,
+            purge: PurgeArgs {
+                purge_retention_days: 30,
+                purge_document_days: None,
+            },
             time_limit: Duration::from_secs(1),
         };
         match registry.get(&job).ok()?.handle(&job, &context).await {

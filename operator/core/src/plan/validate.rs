@@ -215,6 +215,7 @@ fn purge(spec: &ShortenerStackSpec) -> Purge {
     Purge {
         schedule: Some(schedule).filter(|schedule| !schedule.is_empty()),
         retention_days: purge.retention_days.unwrap_or(RETENTION_DAYS),
+        document_days: purge.document_days,
     }
 }
 

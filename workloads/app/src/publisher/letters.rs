@@ -18,6 +18,7 @@ use shortener_common::{
         dead_letter::DeadLetter,
         decision::Decision,
         job::{self, Fields},
+        origin::Origin,
     },
 };
 use tokio::sync::{Mutex, MutexGuard};
@@ -204,7 +205,7 @@ impl DeadLetters {
             if Fields::read(&letter.data).is_err() {
                 return Ok(false);
             }
-            let id = *id.get_or_insert_with(|| self.publisher.ids.mint());
+            let id = *id.get_or_insert_with(|| self.publisher.ids.mint(&Origin::Internal));
             self.publisher.publish(replayed(id, letter)).await?;
         }
         session.acknowledge(tag).await?;

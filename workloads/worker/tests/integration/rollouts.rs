@@ -104,7 +104,7 @@ async fn a_document_is_indexed_only_in_the_store_of_the_app_that_accepted_it() {
     // In both directions of a rollout.
     for (own, others) in [(&before, &after), (&after, &before)] {
         let points = others.count().await;
-        let put = documents.put(id, &[1.0, 0.0, 0.0, 0.0], "{}".into());
+        let put = documents.put(id, &[1.0, 0.0, 0.0, 0.0], "{}".into(), &Origin::Anonymous);
         put.await.unwrap();
         let other = Running::start(config(others), Registry::default()).await;
         let job = publish_decided(&broker, &decided_at(&config(own)), JOBS[0]).await;

@@ -7,4 +7,6 @@ pub struct Purge {
     pub schedule: Option<String>,
     /// Number of days for which finished jobs stay.
     pub retention_days: i32,
+    /// Number of days for which documents of clients without a key stay; `None` for ever.
+    pub document_days: Option<i32>,
 }

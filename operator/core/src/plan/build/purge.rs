@@ -109,13 +109,23 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = clients::env(stack, Component::Purge);
-    let retention_days = stack.purge.retention_days.to_string();
-    env.extend([
-        pod::name_env(),
-        pod::env("PURGE_RETENTION_DAYS", retention_days),
-    ]);
+    env.push(pod::name_env());
+    env.extend(extent(stack));
     env.extend(otel::env(stack, Component::Purge));
     env
+}
+
+/// Returns the settings of what a removal leaves, for each program that removes.
+pub(super) fn extent(stack: &ValidatedStack) -> Vec<EnvVar> {
+    let days = [
+        ("PURGE_RETENTION_DAYS", Some(stack.purge.retention_days)),
+        ("PURGE_DOCUMENT_DAYS", stack.purge.document_days),
+    ];
+    let days = days
+        .into_iter()
+        .filter_map(|(name, days)| Some((name, days?)));
+    days.map(|(name, days)| pod::env(name, days.to_string()))
+        .collect()
 }
 
 /// Returns whether the last removal that was due has succeeded; `None` before the first one, and while none is started.
@@ -201,7 +211,12 @@ mod tests {
             .get_arguments()
             .filter_map(|argument| argument.get_env()?.to_str())
             .collect();
-        for variable in env(&minimal_stack().observability()) {
+        let mut stack = minimal_stack().observability();
+        stack.purge.document_days = Some(30);
+        let variables = env(&stack);
+        let days = |variable: &EnvVar| variable.name == "PURGE_DOCUMENT_DAYS";
+        assert!(variables.iter().any(days));
+        for variable in variables {
             let is_known = known.contains(&variable.name.as_str());
             assert!(
                 is_known || variable.name == "OTEL_RESOURCE_ATTRIBUTES",

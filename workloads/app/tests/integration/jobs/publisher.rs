@@ -62,7 +62,7 @@ impl World {
     }
 
     async fn publish_one(&self) -> Published {
-        let id = self.publisher.ids.mint();
+        let id = self.publisher.ids.mint(&Origin::Internal);
         let job = NewJob {
             id,
             origin: Origin::Internal,

@@ -110,7 +110,7 @@ async fn the_connection_is_closed_before_its_channels() {
         // The first ones are refused, because the publisher is not connected yet.
         for _ in 0..600 {
             let job = NewJob {
-                id: publisher.ids.mint(),
+                id: publisher.ids.mint(&Origin::Internal),
                 origin: Origin::Internal,
                 decision: Decision::default(),
                 body: JOB.as_bytes().into(),
