@@ -146,6 +146,10 @@ pub struct ServeArgs {
     /// more connection is used for health probes.
     #[arg(long, env, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_max_connections: u32,
+    /// Space for the database on its volume, in bytes. From 70 % of it on, requests without a key store no jobs and
+    /// documents, and from 85 % on no links. Without it they always may.
+    #[arg(long, env)]
+    pub database_capacity_bytes: Option<u64>,
     /// The cache.
     #[command(flatten)]
     pub cache: CacheArgs,

@@ -99,7 +99,7 @@ async fn purge(args: PurgeOnceArgs) -> anyhow::Result<()> {
     let database = Database::connect("shortener-purge", options, 1, up, &Default::default());
     database.wait_until_up(DATABASE_GRACE).await;
     let result = tokio::select! {
-        removed = remove_expired(&database, &args.extent) => {
+        removed = remove_expired(&database, args.extent) => {
             removed.context("cannot remove expired data")
         }
         // What was removed until then stays removed.

@@ -19,7 +19,8 @@ pub struct PurgeSpec {
     #[schemars(length(max = 100))]
     #[x_kube(validation = schedule_or_never("workers.purge.schedule"))]
     pub schedule: Option<String>,
-    /// Number of days for which finished jobs stay in the ledger; 30 by default.
+    /// Number of days for which finished jobs stay in the ledger; 30 by default. Jobs of clients without a key stay for one
+    /// day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3650))]
     pub retention_days: Option<i32>,
@@ -27,6 +28,10 @@ pub struct PurgeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3650))]
     pub audit_days: Option<i32>,
+    /// Number of days for which documents of clients without a key stay after their last change; for ever if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3650))]
+    pub document_days: Option<i32>,
 }
 
 #[cfg(test)]

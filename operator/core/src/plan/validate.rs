@@ -218,6 +218,7 @@ fn purge(spec: &ShortenerStackSpec) -> Purge {
         schedule: Some(schedule).filter(|schedule| !schedule.is_empty()),
         retention_days: purge.retention_days.unwrap_or(RETENTION_DAYS),
         audit_days: purge.audit_days,
+        document_days: purge.document_days,
     }
 }
 

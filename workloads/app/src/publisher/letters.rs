@@ -17,7 +17,9 @@ use shortener_common::{
     queue::{
         Broker,
         dead_letter::DeadLetter,
+        decision::Decision,
         job::{self, Fields},
+        origin::Origin,
     },
 };
 use tokio::sync::{Mutex, MutexGuard};
@@ -241,7 +243,7 @@ impl DeadLetters {
             if Fields::read(&letter.data).is_err() {
                 return Ok(false);
             }
-            let id = *id.get_or_insert_with(|| self.publisher.ids.mint());
+            let id = *id.get_or_insert_with(|| self.publisher.ids.mint(&Origin::Internal));
             self.publisher.publish(replayed(id, letter)).await?;
         }
         let entry = NewEntry {
@@ -262,6 +264,7 @@ fn replayed(id: Uuid, letter: Delivery) -> NewJob {
     NewJob {
         id,
         origin,
+        decision: Decision::of_replay(&letter.properties),
         request: job::publication_of(&letter.properties),
         tracestate: job::tracestate_of(&letter.properties),
         body: letter.data.into(),

@@ -42,6 +42,7 @@ mod purge;
 mod schema;
 mod shared_limits;
 mod shortcut;
+mod storage;
 mod support;
 mod takedown;
 mod telemetry;

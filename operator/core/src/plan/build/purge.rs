@@ -48,24 +48,26 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
     }
 }
 
-/// Returns the settings of the removal, for every program that removes data.
-pub(super) fn extent(stack: &ValidatedStack) -> Vec<EnvVar> {
-    let purge = &stack.purge;
-    let mut env = vec![pod::env(
-        "PURGE_RETENTION_DAYS",
-        purge.retention_days.to_string(),
-    )];
-    let audit_days = purge.audit_days.map(|days| days.to_string());
-    env.extend(audit_days.map(|days| pod::env("PURGE_AUDIT_DAYS", days)));
-    env
-}
-
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = clients::env(stack, Component::Purge);
     env.push(pod::name_env());
     env.extend(extent(stack));
     env.extend(otel::env(stack, Component::Purge));
     env
+}
+
+/// Returns the settings of what a removal leaves, for each program that removes.
+pub(super) fn extent(stack: &ValidatedStack) -> Vec<EnvVar> {
+    let days = [
+        ("PURGE_RETENTION_DAYS", Some(stack.purge.retention_days)),
+        ("PURGE_AUDIT_DAYS", stack.purge.audit_days),
+        ("PURGE_DOCUMENT_DAYS", stack.purge.document_days),
+    ];
+    let days = days
+        .into_iter()
+        .filter_map(|(name, days)| Some((name, days?)));
+    days.map(|(name, days)| pod::env(name, days.to_string()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -146,8 +148,10 @@ mod tests {
             .collect();
         let mut stack = minimal_stack().observability();
         stack.purge.audit_days = Some(30);
+        stack.purge.document_days = Some(40);
         let variables = env(&stack);
         assert!(variables.contains(&pod::env("PURGE_AUDIT_DAYS", "30")));
+        assert!(variables.contains(&pod::env("PURGE_DOCUMENT_DAYS", "40")));
         for variable in variables {
             let is_known = known.contains(&variable.name.as_str());
             assert!(

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 
 pub(in crate::plan) use connections::smaller_pool;
 pub(in crate::plan) use resolve::resolve;
+pub(in crate::plan) use server::capacity;
 
 use super::{DATABASE_CLIENTS, Definition, Port, StoreCondition, common};
 use crate::{

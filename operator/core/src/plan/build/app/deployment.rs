@@ -108,6 +108,9 @@ fn serve(stack: &ValidatedStack) -> Container {
     }
 }
 
+/// The space for the data on the volume of the database.
+const CAPACITY: &str = "DATABASE_CAPACITY_BYTES";
+
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let app = &stack.app;
     let mut env = clients::env(stack, Component::App);
@@ -140,6 +143,8 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let pool = postgres::smaller_pool(stack);
     env.extend(pool.map(|pool| pod::env("DATABASE_MAX_CONNECTIONS", pool.to_string())));
     env.extend(client_address(app));
+    let capacity = postgres::capacity(stack);
+    env.extend(capacity.map(|bytes| pod::env(CAPACITY, bytes.to_string())));
     env.extend(links(app));
     if !app.gateway_hosts.is_empty() {
         env.push(pod::env("GATEWAY_HOSTS", app.gateway_hosts.join(",")));
@@ -262,7 +267,7 @@ mod tests {
         let app = &stack.app;
         let variables = [auth(app.auth.as_ref().unwrap()), links(app)];
         assert_eq!(variables[1].len(), 8);
-        for name in ["GATEWAY_HOSTS", "PURGE_RETENTION_DAYS"] {
+        for name in ["GATEWAY_HOSTS", "PURGE_RETENTION_DAYS", CAPACITY] {
             assert!(known.contains(&name), "{name}");
         }
         for variable in variables.into_iter().flatten() {
