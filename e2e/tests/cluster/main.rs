@@ -15,6 +15,7 @@ mod database_outages;
 mod dead_letters;
 mod deletion;
 mod deliveries;
+mod deputies;
 mod draining;
 mod gateway;
 mod gateway_api;

@@ -106,7 +106,7 @@ pub fn validate(
         has_monitoring_kinds: facts.has_monitoring_kinds,
         has_gateway_kinds: facts.has_gateway_kinds,
         vector,
-        user_checksums: contents::checksums(&near, facts.contents, &mut held),
+        user_checksums: contents::checksums(&near, &facts.contents, &mut held),
         checksum_key,
         scrape_from: spec.observability.scrape_from.clone(),
         operator: defaults.operator.clone(),
@@ -117,7 +117,7 @@ pub fn validate(
         refused_templates: BTreeSet::new(),
         pending: Vec::new(),
     };
-    pod_templates::add(spec, &mut validated, &mut held);
+    pod_templates::add(spec, defaults, &facts.contents, &mut validated, &mut held);
     held.note(&mut validated, &facts.programs);
     Ok(validated)
 }

@@ -17,7 +17,7 @@ use shortener_operator_core::{
             ClaimFact, CredentialState, ExternalAccess, Referenced, RunningServer, StoreFacts,
             TlsEntry,
         },
-        metadata::{Component, StackIdentity, component_name},
+        metadata::{Component, StackIdentity, component_name, is_usable_by_stacks},
     },
     plan::stores,
 };
@@ -37,7 +37,9 @@ pub(super) async fn entry(
     reference: &ApiKeyRef,
 ) -> Result<Referenced, kube::Error> {
     let secret = read_secret(scope, identity, &reference.name).await?;
+    let found = secret.as_ref();
     Ok(Referenced {
+        usable: found.is_some_and(|secret| is_usable_by_stacks(&secret.metadata)),
         value: secret.and_then(|secret| secret.data?.remove(&reference.key)),
         reference: reference.clone(),
     })
