@@ -180,6 +180,7 @@ cluster_stage() {
   run check 'test cluster' cluster_up
   stage
   run check 'helm test' helm_test
+  more check 'object store of the tests' e2e/cluster/addons/object-store.sh
   if [[ $everything == no ]]; then
     left_out=("${slow_cluster_tests[@]/#/--skip=}")
     left_out_one_by_one=("${slow_serial_tests[@]/#/--skip=}")

@@ -16,7 +16,7 @@ schemas() {
     module=$(module_dir "$closed_dir/modules/kubernetes" k8s.io/kubernetes)
     rm -rf "$cache/schemas"
     mkdir -p "$target.part"
-    for document in api__v1 apis__{apps,batch,networking.k8s.io,policy,rbac.authorization.k8s.io,apiextensions.k8s.io}__v1; do
+    for document in api__v1 apis__{admissionregistration.k8s.io,apps,batch,networking.k8s.io,policy,rbac.authorization.k8s.io,apiextensions.k8s.io}__v1; do
       jq -r -f e2e/checks/schemas.jq "$module/api/openapi-spec/v3/${document}_openapi.json" \
         | awk -F '\t' -v folder="$target.part" '{ file = folder "/" $1; print $2 >file; close(file) }'
     done

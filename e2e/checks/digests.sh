@@ -18,7 +18,7 @@ named() {
     controller_image
     (unset NODE_IMAGE && node_image)
     (unset BUILDER_IMAGE && builder_image)
-    printf '%s\n' "$public_prometheus" "$public_contour" "$public_envoy"
+    printf '%s\n' "$public_prometheus" "$public_contour" "$public_envoy" "$public_seaweedfs"
   } | sort -u
 }
 

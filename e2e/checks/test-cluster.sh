@@ -10,10 +10,10 @@ export SHORTENER_PARTS=tests
 operator_namespace=shortener-system
 cluster_is_up=no
 # The tests that only `make test-all` runs, because of their time: of the target `cluster` the second protocol of each
-# gateway, and backends that are away, which the tests of the app and the worker have without a cluster; of the target
-# `serial` what needs minutes.
+# gateway, backends that are away, which the tests of the app and the worker have without a cluster, and backups to a bucket,
+# whose object store takes minutes to compile; of the target `serial` what needs minutes.
 # shellcheck disable=SC2034 # not every script that sources this file runs tests
-slow_cluster_tests=(::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: outages:: cache_nonsense::)
+slow_cluster_tests=(::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: outages:: cache_nonsense:: backup_bucket::)
 # shellcheck disable=SC2034
 slow_serial_tests=(
   profiles:: rollout::without_the_drain rollout::a_rolling_update_behind_ingress_nginx starvation:: chaos:: rest::
@@ -82,7 +82,8 @@ cluster_tests() {
   export E2E_APP_IMAGE=$local_images/app:$version E2E_ECHO_IMAGE=$local_images/e2e-echo:$version
   export E2E_SINK_IMAGE=$local_images/otlp-sink:$version
   export E2E_PROMETHEUS_IMAGE=$public_prometheus
-  if closed; then E2E_PROMETHEUS_IMAGE=$prometheus_image; fi
+  export E2E_OBJECT_STORE_IMAGE=$public_seaweedfs
+  if closed; then E2E_PROMETHEUS_IMAGE=$prometheus_image E2E_OBJECT_STORE_IMAGE=$seaweedfs_image; fi
   E2E_OPERATOR=$CARGO_TARGET_DIR/$(host_triple)/quick/operator
   E2E_POSTGRES_IMAGE=$(operator_setting POSTGRES_IMAGE "$(default_image POSTGRES_IMAGE)") || return
   E2E_POSTGRES_17_IMAGE=$(operator_setting POSTGRES_17_IMAGE "$(default_image POSTGRES_17_IMAGE)") || return

@@ -40,6 +40,5 @@ options+=(
 source_of() { printf 'deb [check-valid-until=no] %s %s main\n' "$(debian_mirror)" "$1"; }
 
 apt_install mmdebstrap
-mmdebstrap --variant=minbase --include="$(printf '%s,' "${packages[@]}")" "${options[@]}" \
-  "$suite" - "$(source_of "$suite")" "$(source_of "$older_suite")" |
-  docker import - "$image"
+import_debian "$image" --variant=minbase --include="$(printf '%s,' "${packages[@]}")" "${options[@]}" \
+  "$suite" - "$(source_of "$suite")" "$(source_of "$older_suite")"

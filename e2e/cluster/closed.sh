@@ -56,6 +56,23 @@ chosen_way() {
   fi
 }
 
+# import_debian <image> mmdebstrap-arguments...: makes the image from a root file system of Debian packages. The image gets its
+# name at the end, because an engine also imports an empty file system. mmdebstrap has dash write to its next free descriptor,
+# which must be below ten, so it gets none of the locks.
+import_debian() {
+  local image=$1 part=$1-part
+  shift
+  (
+    for number in /proc/self/fd/*; do
+      number=${number##*/}
+      if ((number > 2)); then exec {number}>&-; fi
+    done
+    exec mmdebstrap "$@"
+  ) | docker import - "$part" || return
+  docker tag "$part" "$image"
+  docker image rm "$part"
+}
+
 # apt_install package...: installs those of these Debian packages that are missing.
 apt_install() {
   local missing=() package

@@ -9,6 +9,7 @@
 #   build.sh stores    builds only the stand-ins that run on this machine itself: the stores of the tests, the nginx of the
 #                    benchmark
 #   build.sh gateway   builds only those of the tests' Gateway, on a closed machine
+#   build.sh objects   builds only those of the tests' object store and of its client, on a closed machine
 #   build.sh trim      removes the images that later builds have replaced
 #   build.sh list      prints the images to load into the cluster, one per line
 #   build.sh early     makes sure that the engine has those of a stack with the profiles caching and queue, and prints them
@@ -89,6 +90,11 @@ gateway() {
   build_gateway
 }
 
+objects() {
+  take_turn objects
+  build_object_store
+}
+
 build() {
   local image images=()
   if closed; then
@@ -109,7 +115,8 @@ case "${1:-build}" in
   early) early ;;
   stores) stores ;;
   gateway) gateway ;;
+  objects) objects ;;
   trim) remove_replaced ;;
   list) list ;;
-  *) die "unknown argument: $1" "run it as: build.sh [product|services|entry|stores|gateway|trim|list|early]" ;;
+  *) die "unknown argument: $1" "run it as: build.sh [product|services|entry|stores|gateway|objects|trim|list|early]" ;;
 esac

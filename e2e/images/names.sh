@@ -19,6 +19,9 @@ public_prometheus=prom/prometheus:v3.5.3
 public_contour=ghcr.io/projectcontour/contour:v1.33.8
 public_envoy=envoyproxy/envoy:distroless-v1.38.9
 
+# The object store of the tests.
+public_seaweedfs=chrislusf/seaweedfs:3.97
+
 postgres_image=$(stand_in "$(default_image POSTGRES_IMAGE)")
 postgres_17_image=$(stand_in "$(default_image POSTGRES_17_IMAGE)")
 nginx_image=$(stand_in "$(default_image GATEWAY_IMAGE)")
@@ -26,6 +29,8 @@ valkey_image=$(stand_in "$(default_image CACHE_IMAGE)")
 rabbitmq_image=$(stand_in "$(default_image RABBITMQ_IMAGE)")
 collector_image=$(stand_in "$(default_image OTEL_IMAGE)")
 qdrant_image=$(stand_in "$(default_image QDRANT_IMAGE)")
+rclone_image=$(stand_in "$(default_image RCLONE_IMAGE)")
+seaweedfs_image=localhost/chrislusf/seaweedfs:7506e5f91cd6
 prometheus_image=$(stand_in "$public_prometheus")
 controller_image=localhost/ingress-nginx/controller:v1.11.0-debian
 calico_image=localhost/calico:v3.28.5

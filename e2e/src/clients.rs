@@ -9,6 +9,7 @@ mod gateway;
 mod https;
 mod jobs;
 mod load;
+mod object_store;
 mod prometheus;
 mod qdrant;
 mod redirect_times;
@@ -26,6 +27,7 @@ pub use flood::{
 pub use gateway::{GatewayClient, Provider};
 pub use jobs::{Job, log_of_job, wait_job};
 pub use load::{Load, LoadReport};
+pub use object_store::ObjectStore;
 pub use prometheus::{Exemplar, Prometheus};
 pub use qdrant::Qdrant;
 pub use redirect_times::redirects_are_right_and_quick;

@@ -163,6 +163,23 @@ mod tests {
     }
 
     #[test]
+    fn users_who_edit_stacks_get_no_rights_of_others_unless_an_administrator_says_so() {
+        let default = settings(&[]).unwrap().defaults();
+        assert!(default.is_restricted());
+        let hosts = ["*.ingress-nginx.svc", "*.ingress-nginx.svc.cluster.local"];
+        assert_eq!(default.probe_hosts, hosts);
+        let set = [
+            "--pod-template-policy",
+            "Unrestricted",
+            "--probe-hosts",
+            "*, a.test",
+        ];
+        let set = settings(&set).unwrap().defaults();
+        assert!(!set.is_restricted());
+        assert_eq!(set.probe_hosts, ["*", "a.test"]);
+    }
+
+    #[test]
     fn a_list_of_namespaces_gives_one_scope_each() {
         let settings = settings(&["--watch-namespaces", "team-b, team-a,team-b,"]).unwrap();
         assert_eq!(
@@ -223,6 +240,10 @@ mod tests {
             ),
             ("--image-registry", "https://r.example", "is not a registry"),
             ("--operator-class", "Canary", "is not a class"),
+            ("--pod-template-policy", "restricted", "is not a policy"),
+            ("--probe-hosts", "http://a.example", "is not a host"),
+            ("--probe-hosts", "*a.example", "is not a host"),
+            ("--probe-hosts", "a..example", "is not a host"),
             ("--lease-duration-seconds", "2", "is not in 3..=600"),
             ("--max-concurrent-reconciles", "0", "is not in 1..=256"),
             ("--trace-ratio", "10%", "is not a share"),

@@ -4,6 +4,7 @@ pub mod children;
 pub mod client;
 pub mod deadline;
 pub mod definition;
+pub mod dry_run;
 pub mod entry_points;
 pub mod hosts;
 pub mod inventory;

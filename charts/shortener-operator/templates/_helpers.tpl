@@ -112,6 +112,14 @@ and is followed by the full path. The operator does the same with its default im
 - name: OPERATOR_CLASS
   value: {{ . | quote }}
 {{- end }}
+{{- if ne .Values.podTemplatePolicy "Restricted" }}
+- name: POD_TEMPLATE_POLICY
+  value: {{ .Values.podTemplatePolicy }}
+{{- end }}
+{{- with .Values.probeHosts }}
+- name: PROBE_HOSTS
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- with .Values.gatewayAllowFrom }}
 - name: GATEWAY_ALLOW_FROM
   value: {{ toJson . | quote }}
@@ -230,6 +238,28 @@ chart's value to use instead. */}}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [list, create, patch]
+{{- end }}
+
+{{/* A CEL list of the fields of a stack (the name of a variable) with which its editor chooses programs and Secrets: for
+each field a list with its value, or an empty one. */}}
+{{- define "shortener-operator.podFields" -}}
+{{- $components := list "app" "gateway" "workers" "database.managed" "cache.managed" "queue.managed" "vector.managed" }}
+{{- $components = concat $components (list "observability.collector.managed" "observability.backend.managed") }}
+{{- $fields := list "gateway.endToEndProbe.keySecretRef" }}
+{{- range $components }}
+{{- $fields = concat $fields (list (printf "%s.image" .) (printf "%s.podTemplate" .)) }}
+{{- end }}
+{{- $values := list }}
+{{- range $field := $fields }}
+{{- $path := printf "%s.spec" $ }}
+{{- $exists := list }}
+{{- range splitList "." $field }}
+{{- $path = printf "%s.%s" $path . }}
+{{- $exists = append $exists (printf "has(%s)" $path) }}
+{{- end }}
+{{- $values = append $values (printf "%s ? [%s] : []" (join " && " $exists) $path) }}
+{{- end }}
+{{- printf "[%s]" (join ", " $values) }}
 {{- end }}
 
 {{/* Labels that differ from the operator's, so that the Services send no requests to the test pod. */}}

@@ -19,6 +19,8 @@ pub struct Settings {
     pub sink_image: String,
     /// Image of Prometheus (`E2E_PROMETHEUS_IMAGE`).
     pub prometheus_image: String,
+    /// Image of SeaweedFS (`E2E_OBJECT_STORE_IMAGE`).
+    pub object_store_image: String,
     /// The operator's program on this machine, for its commands (`E2E_OPERATOR`).
     pub operator: String,
     /// True when the namespaces of failed tests stay (`E2E_KEEP=1`).
@@ -37,6 +39,7 @@ impl Settings {
             echo_image: variable("E2E_ECHO_IMAGE")?,
             sink_image: variable("E2E_SINK_IMAGE")?,
             prometheus_image: variable("E2E_PROMETHEUS_IMAGE")?,
+            object_store_image: variable("E2E_OBJECT_STORE_IMAGE")?,
             operator: variable("E2E_OPERATOR")?,
             keep_failed: std::env::var("E2E_KEEP").is_ok_and(|value| value == "1"),
         })

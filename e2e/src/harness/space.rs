@@ -96,7 +96,8 @@ impl Space {
     /// Creates or updates a Secret.
     pub async fn secret(&self, name: &str, data: &serde_json::Value) -> Result<()> {
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data,
+            "apiVersion": "v1", "kind": "Secret", "stringData": data,
+            "metadata": {"name": name, "labels": {"shortener.dev/usable-by-stacks": "true"}},
         });
         Api::<Secret>::namespaced(self.client.clone(), &self.name)
             .patch(

@@ -3,6 +3,8 @@
 
 mod admission;
 mod autoscaling;
+mod backup;
+mod backup_bucket;
 mod broker_outages;
 mod cache_nonsense;
 mod caching;
@@ -13,6 +15,7 @@ mod database_outages;
 mod dead_letters;
 mod deletion;
 mod deliveries;
+mod deputies;
 mod draining;
 mod gateway;
 mod gateway_api;
@@ -24,6 +27,7 @@ mod observability;
 mod outages;
 mod pod_security;
 mod pod_templates;
+mod postgres_move;
 mod public_tasks;
 mod purge;
 mod queue;

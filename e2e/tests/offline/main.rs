@@ -1,6 +1,7 @@
 //! Checks of files against each other and against what helm makes of them. They need no cluster; `helm`, `git` and `jq`
 //! are on the PATH.
 
+mod admission_policies;
 mod chart;
 mod chart_package;
 mod chart_readme;

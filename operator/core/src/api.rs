@@ -10,6 +10,7 @@ mod database;
 mod destinations;
 mod gateway;
 mod links;
+mod logs;
 mod monitoring;
 mod names;
 mod observability;
@@ -27,13 +28,17 @@ pub use annotations::RESERVED_ANNOTATIONS;
 pub use autoscaling::{AppAutoscaling, WorkersAutoscaling};
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
-pub use database::{DatabasePooler, DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
+pub use database::{
+    BackupBucket, BackupSpec, BackupVerification, BackupVolume, DatabasePooler, DatabaseSpec,
+    ExternalDatabase, ManagedDatabase, RestoreFrom, SecretKeyRef,
+};
 pub use destinations::DestinationsSpec;
 pub use gateway::{
     EndToEndProbe, GatewayAuth, GatewayCors, GatewayProvider, GatewayServiceSpec,
     GatewayServiceType, GatewaySpec, GatewayTls, Hsts, KeyRateLimits, ParentRef, Protected,
 };
 pub use links::LinksSpec;
+pub use logs::{ClientAddress, LogsSpec};
 pub use monitoring::MonitoringSpec;
 pub use observability::{
     BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,
@@ -47,14 +52,16 @@ pub use spec::{
     WorkersSpec,
 };
 pub use status::{
-    AppStatus, PendingChange, PlanStatus, QueueStatus, ShortenerStackStatus, VolumesStatus,
-    WorkersStatus,
+    AppStatus, BackupResult, BackupStatus, PendingChange, PlanStatus, QueueStatus,
+    ShortenerStackStatus, VolumesStatus, WorkersStatus,
 };
 pub use tls::{CaRef, ClientTls, DatabaseTls, DatabaseTlsMode};
 pub use vector::{ApiKeyRef, Distance, ExternalVector, ManagedVector, VectorSpec};
 
 /// Size of a store's volume if the spec contains none.
 pub const DEFAULT_STORAGE: &str = "1Gi";
+/// Size of the volume for backups if the spec contains none.
+pub const DEFAULT_BACKUP_STORAGE: &str = "10Gi";
 /// Size of the volume of the stack's own backend if the spec contains none.
 pub const DEFAULT_BACKEND_STORAGE: &str = "2Gi";
 

@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod autoscaler;
+pub mod backup_run;
 pub mod checksum;
 pub mod credentials;
 pub mod defaults;
@@ -26,6 +27,7 @@ pub mod quantity;
 pub mod queue_record;
 pub mod queue_state;
 pub mod record;
+pub mod schedule;
 pub mod stack;
 pub mod store_state;
 pub mod topology;

@@ -19,7 +19,7 @@ mod upgrade;
 pub(crate) mod validate;
 mod verdict;
 
-pub use build::purge::has_purged;
+pub use build::cron_job::has_succeeded;
 pub use deletion_cost::deletion_costs;
 pub use drain::drain;
 pub use error::ValidateError;

@@ -6,7 +6,7 @@
 mod pod;
 mod table;
 
-use std::io::Write;
+use std::{io::Write, iter, slice};
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
@@ -27,11 +27,14 @@ pub struct Dlq {
 /// An action on dead letters.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// List the oldest dead letters
+    /// List dead letters, the oldest first
     Ls {
         /// Stack of the dead letters
         #[command(flatten)]
         stack: Stack,
+        /// Number of dead letters to skip
+        #[arg(long, default_value_t = 0)]
+        skip: u32,
         /// Maximum number of dead letters to list
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
@@ -52,6 +55,9 @@ pub enum Action {
         /// Dead letters to replay
         #[command(flatten)]
         which: Which,
+        /// Reason for the audit log
+        #[arg(long)]
+        reason: Option<String>,
     },
     /// Delete dead letters for good
     Drop {
@@ -61,6 +67,9 @@ pub enum Action {
         /// Dead letters to delete
         #[command(flatten)]
         which: Which,
+        /// Reason for the audit log
+        #[arg(long)]
+        reason: Option<String>,
     },
 }
 
@@ -123,7 +132,7 @@ pub enum DlqError {
     #[error("the app's answer is not understood, as if it were of another release: {0}")]
     Answer(#[from] serde_json::Error),
     /// No dead letter has these ids.
-    #[error("no dead letter has the id {}: list the ids with `dlq ls --limit 1000`", .0.join(", "))]
+    #[error("no dead letter has the id {}: list the ids with `dlq ls`", .0.join(", "))]
     Missing(Vec<String>),
     /// The time of the program was not enough.
     #[error("there are more dead letters than could be looked at in time: run the command again")]
@@ -139,6 +148,8 @@ struct Page {
     dead_letters: Vec<Letter>,
     /// Number of all dead letters.
     total: usize,
+    /// Number of dead letters to skip for the next page.
+    next_skip: Option<usize>,
 }
 
 /// One dead letter in the app's list.
@@ -165,26 +176,42 @@ impl Action {
     /// Returns the stack, and the arguments of `app dead-letters`.
     fn request(&self) -> (&Stack, Vec<String>) {
         match self {
-            Self::Ls { stack, limit } => (stack, vec!["ls".to_owned(), format!("--limit={limit}")]),
-            Self::Show { stack, id } => (stack, of_ids("show", std::slice::from_ref(id))),
-            Self::Replay { stack, which } => (stack, which.request("replay")),
-            Self::Drop { stack, which } => (stack, which.request("drop")),
+            Self::Ls { stack, skip, limit } => {
+                let options = [format!("--skip={skip}"), format!("--limit={limit}")];
+                (stack, [vec!["ls".to_owned()], options.into()].concat())
+            }
+            Self::Show { stack, id } => {
+                let words = iter::once("show".to_owned());
+                (stack, words.chain(of_ids(slice::from_ref(id))).collect())
+            }
+            Self::Replay {
+                stack,
+                which,
+                reason,
+            } => (stack, which.request("replay", reason.as_deref())),
+            Self::Drop {
+                stack,
+                which,
+                reason,
+            } => (stack, which.request("drop", reason.as_deref())),
         }
     }
 }
 
 impl Which {
-    fn request(&self, verb: &str) -> Vec<String> {
+    fn request(&self, verb: &str, reason: Option<&str>) -> Vec<String> {
+        let mut words = vec![verb.to_owned()];
+        words.extend(reason.map(|reason| format!("--reason={reason}")));
         match self.all {
-            true => vec![verb.to_owned(), "--all".to_owned()],
-            false => of_ids(verb, &self.ids),
+            true => words.push("--all".to_owned()),
+            false => words.extend(of_ids(&self.ids)),
         }
+        words
     }
 }
 
-fn of_ids(verb: &str, ids: &[String]) -> Vec<String> {
-    let words = [verb, "--"].map(str::to_owned).into_iter();
-    words.chain(ids.iter().cloned()).collect()
+fn of_ids(ids: &[String]) -> impl Iterator<Item = String> {
+    iter::once("--".to_owned()).chain(ids.iter().cloned())
 }
 
 /// Runs a command and prints its result.
@@ -221,15 +248,20 @@ fn list(page: &Page, out: &mut impl Write) -> Result<(), DlqError> {
     let Page {
         dead_letters,
         total,
+        next_skip,
     } = page;
     if !dead_letters.is_empty() {
         write!(out, "{}", table::of_letters(dead_letters))?;
     }
+    let mut summary = count(*total);
     match total - dead_letters.len() {
-        0 => writeln!(out, "{}", count(*total))?,
-        more => writeln!(out, "{}, {more} of them not listed", count(*total))?,
+        0 => {}
+        more => summary.push_str(&format!(", {more} of them not listed")),
     }
-    Ok(())
+    if let Some(skip) = next_skip {
+        summary.push_str(&format!("; the next page has --skip {skip}"));
+    }
+    writeln!(out, "{summary}").map_err(Into::into)
 }
 
 fn count(letters: usize) -> String {
@@ -289,15 +321,20 @@ mod tests {
     #[test]
     fn the_app_understands_every_request() {
         for words in [
-            &["ls", "demo", "--limit", "1000"][..],
+            &["ls", "demo", "--limit", "1000", "--skip", "9000"][..],
             &["show", "demo", ID],
             &["replay", "demo", ID, ID],
             &["drop", "demo", "--all", "-n", "links"],
+            &["drop", "demo", "--reason", "ticket 7", ID],
         ] {
             let action = action(words).unwrap();
             let (stack, request) = action.request();
             assert_eq!(stack.name, "demo");
-            let line = pod::COMMAND.into_iter().map(str::to_owned).chain(request);
+            // The pod's environment has the database.
+            let line = pod::COMMAND
+                .into_iter()
+                .chain(["--database-url=postgres://db/x"]);
+            let line = line.map(str::to_owned).chain(request);
             let parsed = Cli::try_parse_from(line).unwrap().command;
             assert!(matches!(parsed, Command::DeadLetters(_)), "{words:?}");
         }
@@ -311,19 +348,28 @@ mod tests {
             died_at: None,
             ..letter("")
         };
+        let page = |letters, total, next_skip| {
+            DeadLetterPage::from(letters::Page {
+                letters,
+                total,
+                next_skip,
+            })
+        };
         let letters = vec![letter("resize"), letter("\u{1b}[2J"), bare];
-        let (printed, error) = shown(&["ls", "demo"], &DeadLetterPage::new(letters, 4));
+        let (printed, error) = shown(&["ls", "demo"], &page(letters, 4, Some(3)));
         assert_eq!(
             printed,
             "ID                                    TASK    REASON          DIED                  BYTES\n\
              0197f2a4-8c1e-7b54-9d7b-2f6f0a7f3c11  resize  delivery_limit  2026-11-21T09:44:52Z  17\n\
              0197f2a4-8c1e-7b54-9d7b-2f6f0a7f3c11  ?[2J    delivery_limit  2026-11-21T09:44:52Z  17\n\
              -                                     -       -               -                     17\n\
-             4 dead letters, 1 of them not listed\n"
+             4 dead letters, 1 of them not listed; the next page has --skip 3\n"
         );
         assert_eq!(error, "");
-        let (printed, _) = shown(&["ls", "demo"], &DeadLetterPage::new(Vec::new(), 0));
+        let (printed, _) = shown(&["ls", "demo"], &page(Vec::new(), 0, None));
         assert_eq!(printed, "no dead letter\n");
+        let (printed, _) = shown(&["ls", "demo"], &page(vec![letter("")], 4, None));
+        assert!(printed.ends_with("\n4 dead letters, 3 of them not listed\n"));
     }
 
     #[test]

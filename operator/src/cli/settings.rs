@@ -10,11 +10,11 @@ use clap::{ArgMatches, Args, builder::RangedU64ValueParser, parser::ValueSource}
 use k8s_openapi::{
     api::networking::v1::NetworkPolicyPeer, apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
-use shortener_operator_core::model::defaults::Defaults;
+use shortener_operator_core::model::defaults::{Defaults, PodTemplatePolicy};
 
 pub use images::DefaultImages;
 pub use registry::ImageRegistry;
-pub use values::{Labels, Namespaces, Peers, Share};
+pub use values::{Hosts, Labels, Namespaces, Peers, Share};
 
 /// Label that Kubernetes sets on every namespace, with the namespace's name as its value.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -38,6 +38,16 @@ pub struct Settings {
     /// Peers that may connect to the stacks' gateways by default: a JSON list of NetworkPolicyPeer
     #[arg(long, env = "GATEWAY_ALLOW_FROM", default_value = INGRESS_NGINX)]
     pub gateway_allow_from: Peers,
+    /// What users who edit stacks can do with podTemplate: `Restricted` or `Unrestricted`
+    #[arg(long, env = "POD_TEMPLATE_POLICY", default_value = "Restricted", value_parser = values::pod_template_policy)]
+    pub pod_template_policy: PodTemplatePolicy,
+    /// Hosts besides a stack's own to which end-to-end probes may go, separated by commas; `*.` stands for any subdomain
+    #[arg(
+        long,
+        env = "PROBE_HOSTS",
+        default_value = "*.ingress-nginx.svc,*.ingress-nginx.svc.cluster.local"
+    )]
+    pub probe_hosts: Hosts,
     /// Address of /livez, /readyz and /metrics; `[::]` means every IPv6 and IPv4 address
     #[arg(long, env = "LISTEN", default_value = "[::]:8080")]
     pub listen: SocketAddr,
@@ -106,6 +116,8 @@ impl Settings {
             images: self.images.clone().into(),
             gateway_allow_from: self.gateway_allow_from.0.clone(),
             operator: self.operator_peer(),
+            pod_template_policy: self.pod_template_policy,
+            probe_hosts: self.probe_hosts.0.clone(),
         }
     }
 

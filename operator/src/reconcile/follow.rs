@@ -9,7 +9,7 @@ use shortener_operator_core::{
         stack::{Drain, ValidatedStack},
     },
     plan::{
-        conditions, has_purged,
+        conditions, has_succeeded,
         stores::external::{self, Informant},
     },
 };
@@ -78,7 +78,7 @@ fn purge(scope: &Scope, validated: &ValidatedStack) {
     let (namespace, stack) = validated.identity.key();
     let name = component_name(&stack, Component::Purge);
     let live = scope.inventory.kept::<CronJob>(&namespace, &name);
-    let succeeded = live.and_then(|live| has_purged(&live));
+    let succeeded = live.and_then(|live| has_succeeded(&live));
     let metrics = &scope.context.metrics;
     metrics.purged(&namespace, &stack, succeeded);
 }

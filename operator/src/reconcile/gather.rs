@@ -25,7 +25,7 @@ use shortener_operator_core::{
         autoscaler,
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
-        facts::{CredentialState, Facts, GatewayFacts, Referenced, StoreFacts, parents},
+        facts::{ClaimFact, CredentialState, Facts, GatewayFacts, Referenced, StoreFacts, parents},
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
@@ -77,6 +77,7 @@ pub async fn gather(
         }
     }
     Ok(Facts {
+        backup_claim: backup_claim(scope, &identity, &stack.spec).await?,
         checksum_key,
         job_ids,
         vector_key,
@@ -106,6 +107,20 @@ pub async fn gather(
         recorded: recorded::records(scope, stack, &identity),
         identity,
     })
+}
+
+/// Reads the volume claim of the backups, if the stack keeps them in a volume.
+async fn backup_claim(
+    scope: &Scope,
+    identity: &StackIdentity,
+    spec: &ShortenerStackSpec,
+) -> Result<Option<ClaimFact>, kube::Error> {
+    match &spec.database.backup {
+        Some(backup) if backup.s3.is_none() => {
+            store::claim(scope, identity, Component::Backup).await
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Returns the stack that holds the host of this one.

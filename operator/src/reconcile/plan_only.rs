@@ -13,7 +13,7 @@ use super::{
     context::{Scope, shortened},
     tell,
 };
-use crate::kubernetes::children;
+use crate::kubernetes::{children, dry_run};
 
 /// Writes to the status what an apply of the stack would do.
 ///
@@ -33,7 +33,22 @@ pub(super) async fn plan(
         .await
         .map_err(|_| Error::ReadDeadline)?
         .map_err(|error| Error::Gather(error.source))?;
-    let changes = diff::diff(&planned, &live).map_err(in_json)?;
+    let mut changes = diff::diff(&planned, &live).map_err(in_json)?;
+    let objects = diff::objects(&planned.desired).map_err(in_json)?;
+    let asked = dry_run::confirm(
+        &scope.context.client,
+        &identity.namespace,
+        objects,
+        &mut changes,
+    );
+    match timeout(READ_TIME, asked).await {
+        Ok(Ok(())) => {}
+        // The plan holds as far as it is known, and the next one asks again.
+        Ok(Err(error)) => {
+            tracing::info!(%error, "the API server was not asked about every planned change")
+        }
+        Err(_) => return Err(Error::ReadDeadline),
+    }
     let observed = apply::observe(scope, &identity);
     let outcome = Outcome::Planned(&planned.stack, &observed, &changes);
     tell(scope, stack, outcome).await?;

@@ -19,7 +19,10 @@ use shortener_operator_core::{
     model::metadata::{FIELD_MANAGER, StackIdentity},
     plan::{
         self, Outcome,
-        conditions::{DEGRADED, END_TO_END, MONITORING_REFUSED, SOLE_ENTRY},
+        conditions::{
+            BACKUP_READY, BACKUP_VERIFIED, DEGRADED, END_TO_END, MONITORING_REFUSED, SOLE_ENTRY,
+            UNKNOWN_YET,
+        },
     },
 };
 use shortener_telemetry::trace::TraceContext;
@@ -28,6 +31,7 @@ use tokio::time::timeout;
 use super::{Error, apply::observe, context::Scope};
 use crate::{
     kubernetes::refusal::{self, NAMESPACE_TERMINATING},
+    server::metrics::BackupMetrics,
     telemetry::span,
 };
 
@@ -59,6 +63,8 @@ pub async fn report(
         .context
         .metrics
         .workers_desired(&namespace, &name, desired);
+    let backups = BackupMetrics::of(&new);
+    scope.context.metrics.backups(&namespace, &name, backups);
     let progresses = plan::is_progressing(&new);
     if stack.status.as_ref() == Some(&new) {
         return Ok(progresses);
@@ -161,7 +167,9 @@ fn status_patch(uid: Option<&str>, name: &str, status: &ShortenerStackStatus) ->
 fn of_condition(condition: &Condition) -> Event {
     let type_ = condition.type_.as_str();
     let degraded = type_ == DEGRADED && condition.status == "True";
-    let refuted = [SOLE_ENTRY, END_TO_END].contains(&type_) && condition.status == "False";
+    let measured = [SOLE_ENTRY, END_TO_END, BACKUP_READY, BACKUP_VERIFIED].contains(&type_);
+    let is_known = !UNKNOWN_YET.contains(&condition.reason.as_str());
+    let refuted = measured && is_known && condition.status == "False";
     let fault = degraded || refuted || condition.reason == MONITORING_REFUSED;
     Event {
         type_: if fault {

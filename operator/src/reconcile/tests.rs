@@ -3,6 +3,7 @@
 mod app_scaling;
 mod autoscaling;
 mod backends;
+mod backup;
 mod blast_radius;
 mod certificate;
 mod class;

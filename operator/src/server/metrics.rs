@@ -1,5 +1,6 @@
 //! The operator's own metrics, in the Prometheus text format.
 
+mod backups;
 mod probes;
 
 use std::time::Duration;
@@ -12,6 +13,8 @@ use prometheus::{
 };
 use shortener_operator_core::model::queue_state::Depths;
 
+use backups::BackupGauges;
+pub use backups::BackupMetrics;
 pub use probes::ProbeMetrics;
 
 /// Upper bounds of the duration histogram, in seconds: a reconcile that changes nothing takes milliseconds, the first
@@ -64,6 +67,7 @@ pub struct Metrics {
     dropped: IntCounterVec,
     workers: IntGaugeVec,
     purges: IntGaugeVec,
+    backups: BackupGauges,
     pub probes: ProbeMetrics,
 }
 
@@ -119,6 +123,7 @@ impl Metrics {
             )?,
             workers: of_stack("workers_desired", WORKERS, &LABELS)?,
             purges: of_stack("purge_succeeded", PURGES, &LABELS)?,
+            backups: BackupGauges::register(&stacks)?,
             probes: ProbeMetrics::register(&stacks)?,
             registry: own,
             stack_registry: stacks,
@@ -164,12 +169,18 @@ impl Metrics {
         set(&self.purges, &[namespace, stack], succeeded.map(i64::from));
     }
 
+    /// Sets the state of a stack's backups.
+    pub fn backups(&self, namespace: &str, stack: &str, state: BackupMetrics) {
+        self.backups.set(namespace, stack, state);
+    }
+
     /// Removes the metrics of a deleted stack.
     pub fn forget_stack(&self, namespace: &str, name: &str) {
         // The error means that the stack had no such metric.
         let _ = self.stacks.remove_label_values(&[namespace, name]);
         self.workers_desired(namespace, name, None);
         self.purged(namespace, name, None);
+        self.backups(namespace, name, BackupMetrics::default());
         self.forget_queue(namespace, name);
         self.probes.forget_stack(namespace, name);
     }
@@ -186,6 +197,7 @@ impl Metrics {
             gauge.reset();
         }
         self.dropped.reset();
+        self.backups.reset();
         self.probes.forget_stacks();
     }
 
@@ -282,10 +294,17 @@ impl Drop for GaugeGuard {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
     use shortener_operator_core::model::queue_state::Depth;
 
     use super::*;
     use crate::testing::shared::golden_text;
+
+    const TIME: &str = "2026-11-28T04:17:00Z";
+
+    fn condition(type_: &str) -> Value {
+        json!({"type": type_, "status": "True", "reason": "", "message": "", "lastTransitionTime": TIME})
+    }
 
     fn page(metrics: &Metrics) -> String {
         String::from_utf8(metrics.render().unwrap()).unwrap()
@@ -302,6 +321,12 @@ mod tests {
         metrics.queue("links", "acme", depths);
         metrics.workers_desired("links", "acme", Some(0));
         metrics.purged("links", "acme", Some(true));
+        let status = json!({
+            "conditions": [condition("BackupReady"), condition("BackupVerified")],
+            "backups": [{"completedAt": TIME, "verifiedAt": TIME, "result": "Verified"}],
+        });
+        let status = serde_json::from_value(status).unwrap();
+        metrics.backups("links", "acme", BackupMetrics::of(&status));
         let probes = &metrics.probes;
         probes.end_to_end("links", "acme", Duration::ZERO, true);
         probes.policies_enforced("links", "acme", true);

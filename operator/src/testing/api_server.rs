@@ -91,7 +91,7 @@ impl FakeApiServer {
         } else {
             answer(503, &Value::Null)
         };
-        if mutating && reached && !carried_out {
+        if mutating && reached && !carried_out && !is_dry_run(&head) {
             self.record(&head, None);
         }
         match fault {
@@ -134,9 +134,14 @@ impl FakeApiServer {
             query: &query,
             body: serde_json::from_slice(body).unwrap_or_default(),
         };
-        let written: Result<WriteResponse, Refusal> =
-            self.change(|store| write::write(store, change));
-        self.record(head, written.as_ref().ok().map(|(_, _, effect)| *effect));
+        let written: Result<WriteResponse, Refusal> = if is_dry_run(head) {
+            let mut copy = self.with_store(|store| store.clone());
+            write::write(&mut copy, change)
+        } else {
+            let written = self.change(|store| write::write(store, change));
+            self.record(head, written.as_ref().ok().map(|(_, _, effect)| *effect));
+            written
+        };
         match written {
             Ok((status, object, _)) => answer(status.as_u16(), &object),
             Err(refusal) => refuse(&refusal),
@@ -202,6 +207,11 @@ impl FakeApiServer {
         };
         self.state().writes.push(write);
     }
+}
+
+/// Returns true for a request whose answer is all that it changes.
+fn is_dry_run(head: &http::request::Parts) -> bool {
+    Query::parse(head.uri.query()).get("dryRun") == Some("All")
 }
 
 /// Returns method and object of a request. One that creates an object names it in its body only.

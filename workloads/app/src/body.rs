@@ -66,6 +66,26 @@ pub async fn json<T>(
     Ok((object(&text, read)?, share))
 }
 
+/// Reads a body like [`json`]. A body without content stands for an empty object, whatever its media type is.
+///
+/// # Errors
+/// Returns the errors of [`json`].
+pub async fn optional_json<T>(
+    request: Request,
+    limit: usize,
+    memory: &Budget,
+    read: impl FnOnce(Map<String, Value>) -> Result<T, Error>,
+) -> Result<(T, Share), Error> {
+    let is_json = is_plain_json(request.headers());
+    let (text, share) = text(request, limit, memory).await?;
+    let value = match (text.is_empty(), is_json) {
+        (true, _) => read(Map::new())?,
+        (false, true) => object(&text, read)?,
+        (false, false) => return Err(Error::UnsupportedMediaType),
+    };
+    Ok((value, share))
+}
+
 /// Returns what `read` makes of the JSON object in a text. It must not keep the values, which take many times the memory of
 /// their text.
 ///
@@ -96,6 +116,11 @@ pub async fn json_text(
     if !is_plain_json(request.headers()) {
         return Err(Error::UnsupportedMediaType);
     }
+    text(request, limit, memory).await
+}
+
+/// Reads a body of at most `limit` bytes.
+async fn text(request: Request, limit: usize, memory: &Budget) -> Result<(Vec<u8>, Share), Error> {
     let mut share = memory.take(0).ok_or(Error::Busy)?;
     let mut text = Vec::new();
     // The parts are copied, because each keeps the whole buffer of the connection in which it arrived.

@@ -2,6 +2,7 @@
 
 mod auth;
 mod cache;
+mod client_address;
 mod destinations;
 mod links;
 
@@ -21,6 +22,7 @@ use url::Url;
 pub use self::{
     auth::AuthArgs,
     cache::{CacheArgs, CacheMode},
+    client_address::ClientAddress,
     destinations::DestinationArgs,
     links::LinksArgs,
 };
@@ -54,6 +56,8 @@ pub enum Command {
     DeadLetters(Box<DeadLettersArgs>),
     /// Remove expired data, and exit.
     Purge(Box<PurgeOnceArgs>),
+    /// Resolve a sample of the links of a restored database, and exit.
+    CheckLinks(Box<CheckLinksArgs>),
 }
 
 impl Cli {
@@ -104,6 +108,17 @@ pub struct PurgeOnceArgs {
     pub telemetry: TelemetryArgs,
 }
 
+/// Settings of `app check-links`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckLinksArgs {
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// The log.
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
 /// Settings of `app serve`.
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
@@ -131,6 +146,10 @@ pub struct ServeArgs {
     /// more connection is used for health probes.
     #[arg(long, env, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_max_connections: u32,
+    /// Space for the database on its volume, in bytes. From 70 % of it on, requests without a key store no jobs and
+    /// documents, and from 85 % on no links. Without it they always may.
+    #[arg(long, env)]
+    pub database_capacity_bytes: Option<u64>,
     /// The cache.
     #[command(flatten)]
     pub cache: CacheArgs,
@@ -152,6 +171,9 @@ pub struct ServeArgs {
     /// Continues the trace of a request's `traceparent` if true; if false, starts a new trace with a link to it.
     #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
     pub trust_incoming_trace: bool,
+    /// What log lines and spans show of the address of a client.
+    #[arg(long, env, value_enum, default_value_t = ClientAddress::Full)]
+    pub log_client_address: ClientAddress,
     /// Serves `/metrics` on the public port if true.
     #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
     pub expose_metrics: bool,

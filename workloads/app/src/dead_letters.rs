@@ -10,7 +10,11 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use prometheus_client::registry::Registry;
 use shortener_common::{
-    config::QueueArgs, memory::Memory, queue::OPERATION_TIMEOUT, telemetry::span::Tracer,
+    config::{DatabaseArgs, LogArgs, QueueArgs},
+    database::Database,
+    memory::Memory,
+    queue::OPERATION_TIMEOUT,
+    telemetry::span::Tracer,
     tls::explained,
 };
 use tokio::time::timeout;
@@ -24,11 +28,17 @@ use crate::{
         letters::{Choice, DeadLetters, LettersError, Operation},
         metrics::PublisherMetrics,
     },
-    routes::admin::dead_letters::bodies::{DeadLetterDetails, DeadLetterPage},
+    routes::admin::{
+        dead_letters::bodies::{DeadLetterDetails, DeadLetterPage},
+        plain_text,
+    },
+    store::audit::{Audit, Cause},
 };
 
 /// The time limit of a command. The broker takes messages back that are kept without an acknowledgement for 30 minutes.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
+/// The time for which a command waits for the database.
+const DATABASE_GRACE: Duration = Duration::from_secs(10);
 
 /// Settings of `app dead-letters`.
 #[derive(Clone, Debug, Args)]
@@ -39,13 +49,22 @@ pub struct DeadLettersArgs {
     /// The message broker.
     #[command(flatten)]
     pub queue: QueueArgs,
+    /// The database, for the audit log.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// The log, for the identity of this replica.
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// An action on dead letters.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Action {
-    /// List the oldest dead letters, and the number of all.
+    /// List dead letters, the oldest first, and the number of all.
     Ls {
+        /// Number of dead letters to skip.
+        #[arg(long, default_value_t = 0)]
+        skip: u32,
         /// Maximum number of dead letters to list.
         #[arg(long, default_value_t = 100)]
         limit: u16,
@@ -56,9 +75,20 @@ pub enum Action {
         id: Uuid,
     },
     /// Put dead letters back into the queue of jobs, with the same identifiers.
-    Replay(Which),
+    Replay(Sweep),
     /// Delete dead letters for good.
-    Drop(Which),
+    Drop(Sweep),
+}
+
+/// An operation on dead letters.
+#[derive(Clone, Debug, Args)]
+pub struct Sweep {
+    /// The choice.
+    #[command(flatten)]
+    pub which: Which,
+    /// Reason for the audit log.
+    #[arg(long, value_parser = plain_text)]
+    pub reason: Option<String>,
 }
 
 /// A choice of dead letters: some, or all.
@@ -87,13 +117,13 @@ impl From<Which> for Choice {
 /// # Errors
 /// Fails if the queue profile is off, if the broker fails, or if the dead letter to show was not found.
 pub async fn run(args: DeadLettersArgs) -> anyhow::Result<()> {
-    let letters = open(&args.queue).await?;
+    let letters = open(&args).await?;
     // The cause of a refused certificate is not in the error's own text.
     let failed = |error: LettersError| anyhow::anyhow!(explained(&error));
-    let (choice, operation) = match args.action {
-        Action::Ls { limit } => {
-            let (letters, total) = letters.list(limit.into()).await.map_err(failed)?;
-            return print(&DeadLetterPage::new(letters, total));
+    let (sweep, operation) = match args.action {
+        Action::Ls { skip, limit } => {
+            let page = letters.list(skip as usize, limit.into()).await;
+            return print(&DeadLetterPage::from(page.map_err(failed)?));
         }
         Action::Show { id } => {
             let found = letters.find(id).await.map_err(failed)?;
@@ -101,16 +131,30 @@ pub async fn run(args: DeadLettersArgs) -> anyhow::Result<()> {
                 found.with_context(|| format!("no dead letter has the id {id}"))?;
             return print(&DeadLetterDetails::from(letter).with_body(body));
         }
-        Action::Replay(which) => (which.into(), Operation::Replay),
-        Action::Drop(which) => (which.into(), Operation::Drop),
+        Action::Replay(sweep) => (sweep, Operation::Replay),
+        Action::Drop(sweep) => (sweep, Operation::Drop),
     };
-    let swept = letters.sweep(choice, operation, None).await;
+    let cause = Cause {
+        by: format!("pod/{}", args.log.host()),
+        reason: sweep.reason,
+    };
+    let swept = letters.sweep(sweep.which.into(), operation, &cause).await;
     print(&swept.map_err(failed)?)
 }
 
-/// Connects to the broker. Nothing is logged and measured: no one reads it.
-async fn open(queue: &QueueArgs) -> anyhow::Result<DeadLetters> {
-    let broker = queue.broker()?.ok_or(Error::ProfileDisabled("queue"))?;
+/// Connects to the broker, and to the database if it is up. Nothing is logged and measured: no one reads it.
+async fn open(args: &DeadLettersArgs) -> anyhow::Result<DeadLetters> {
+    let broker = args.queue.broker()?;
+    let broker = broker.ok_or(Error::ProfileDisabled("queue"))?;
+    let options = args.database.connect_options()?;
+    let up = Default::default();
+    let database = Database::connect(
+        "shortener-dead-letters",
+        options,
+        1,
+        up,
+        &Default::default(),
+    );
     let publisher = Publisher::start(
         broker.clone(),
         JobIds::default(),
@@ -120,7 +164,10 @@ async fn open(queue: &QueueArgs) -> anyhow::Result<DeadLetters> {
     );
     // If it does not connect in time, the dead letters say why.
     let _ = timeout(OPERATION_TIMEOUT, publisher.connected()).await;
-    let mut letters = DeadLetters::new(broker, publisher);
+    if matches!(args.action, Action::Replay(_) | Action::Drop(_)) {
+        database.wait_until_up(DATABASE_GRACE).await;
+    }
+    let mut letters = DeadLetters::new(broker, publisher, Audit::new(database));
     letters.limit = LIMIT;
     Ok(letters)
 }

@@ -127,6 +127,11 @@ pub enum Error {
     DeadLettersBusy,
 
     // What the app depends on, and the app itself.
+    /// The database has no more space for requests without a key.
+    #[error(
+        "The database is nearly full, and the rest of its space is kept for clients with keys; retry later."
+    )]
+    StorageReserved,
     /// The queue does not accept the job now; the reason is logged and never shown.
     #[error("The queue does not accept jobs at the moment; retry later.")]
     QueueUnavailable(String),
@@ -197,6 +202,7 @@ impl From<LettersError> for Error {
             LettersError::Busy => Self::DeadLettersBusy,
             LettersError::OutOfTime => Self::Deadline,
             LettersError::Refused(refusal) => refusal.into(),
+            LettersError::Unrecorded(error) => error.into(),
             LettersError::Broker(error) => Self::QueueUnavailable(error.to_string()),
         }
     }

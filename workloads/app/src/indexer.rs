@@ -3,14 +3,18 @@
 
 use std::time::Duration;
 
-use axum::body::Bytes;
 use futures::future::join_all;
 use serde_json::json;
 use shortener_common::{
     backoff::Backoff,
     documents::{IndexError, Version},
-    queue::origin::Origin,
+    queue::{
+        decision::Decision,
+        job::{INDEX, REINDEX},
+        origin::Origin,
+    },
     trace::TraceContext,
+    vector::VectorStore,
 };
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -103,7 +107,7 @@ impl Indexer {
             self.fill_pending = was_pending || to_fill;
         }
         if self.fill_pending {
-            self.fill_pending = !fill(publisher).await;
+            self.fill_pending = !fill(publisher, store).await;
         }
         self.offer(publisher).await
     }
@@ -112,7 +116,12 @@ impl Indexer {
     async fn offer(&self, publisher: &Publisher) -> Result<(), IndexError> {
         let due = self.vector.documents.claim(BATCH as i64).await?;
         let offers = due.iter().map(|version| async move {
-            let job = index_job(publisher.ids.mint(), *version, None, None);
+            let job = index_job(
+                publisher.ids.mint(&Origin::Internal),
+                *version,
+                &self.vector,
+                (None, None),
+            );
             publisher.publish(job).await.map(|()| *version)
         });
         for offered in join_all(offers).await {
@@ -154,13 +163,14 @@ impl Indexer {
 pub fn index_job(
     id: Uuid,
     version: Version,
-    request: Option<TraceContext>,
-    tracestate: Option<String>,
+    vector: &Vector,
+    (request, tracestate): (Option<TraceContext>, Option<String>),
 ) -> NewJob {
-    let body = json!({"task": "index", "id": version.id.get()});
+    let body = json!({"task": INDEX, "id": version.id.get()});
     NewJob {
         id,
         origin: Origin::Internal,
+        decision: Decision::new(INDEX, Some(vector.store.target())),
         body: body.to_string().into(),
         request,
         tracestate,
@@ -173,11 +183,12 @@ pub fn log_refusal(refusal: Refusal) {
 }
 
 /// Publishes a job that fills a new collection. Returns true if the queue accepted it.
-async fn fill(publisher: &Publisher) -> bool {
+async fn fill(publisher: &Publisher, store: &VectorStore) -> bool {
     let job = NewJob {
-        id: publisher.ids.mint(),
+        id: publisher.ids.mint(&Origin::Internal),
         origin: Origin::Internal,
-        body: Bytes::from_static(br#"{"task":"reindex"}"#),
+        decision: Decision::new(REINDEX, Some(store.target())),
+        body: json!({"task": REINDEX}).to_string().into(),
         request: None,
         tracestate: None,
     };

@@ -4,6 +4,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use sha2::Sha256;
+use shortener_common::{purge::ANONYMOUS_JOB_DAYS, queue::origin::Origin};
 use uuid::Uuid;
 
 /// The place of the tag, the last 4 of 16 bytes. In a UUID of version 7 as the library makes it, the time and a counter
@@ -11,6 +12,10 @@ use uuid::Uuid;
 const TAG: usize = 12;
 /// The number of seconds of a day.
 const DAY: u64 = 24 * 60 * 60;
+/// The number of seconds for which the ledger keeps a job without a key after its end.
+const KEPT_ANONYMOUS: u64 = ANONYMOUS_JOB_DAYS as u64 * DAY;
+/// A part of the tag of such a job.
+const ANONYMOUS: &[u8] = b"anonymous";
 
 /// The identifiers of one stack's jobs. Without a key they carry no tag, and none is ever known.
 #[derive(Clone, Debug, Default)]
@@ -34,13 +39,14 @@ impl JobIds {
         }
     }
 
-    /// Returns a new identifier, which sorts by its time.
+    /// Returns a new identifier for a job of this sender, which sorts by its time.
     #[must_use]
-    pub fn mint(&self) -> Uuid {
+    pub fn mint(&self, sender: &Origin) -> Uuid {
         let mut bytes = Uuid::now_v7().into_bytes();
         if let Some(mac) = &self.mac {
             let (counted, tail) = bytes.split_at_mut(TAG);
-            let tag = mac.clone().chain_update(&*counted).finalize().into_bytes();
+            let tag = mac.clone().chain_update(&*counted);
+            let tag = tag.chain_update(mark(sender)).finalize().into_bytes();
             for (byte, tagged) in tail.iter_mut().zip(tag.iter()) {
                 *byte = *tagged;
             }
@@ -49,7 +55,7 @@ impl JobIds {
     }
 
     /// Returns true if this stack gave the identifier out, so recently that the ledger cannot have dropped its job. A
-    /// guess is right once in 2^32.
+    /// guess is right once in 2^31.
     #[must_use]
     pub fn knows(&self, id: Uuid, now: Timestamp) -> bool {
         let (Some(mac), Some(minted)) = (&self.mac, id.get_timestamp()) else {
@@ -58,8 +64,19 @@ impl JobIds {
         let (minted, _) = minted.to_unix();
         let age = now.as_second().unsigned_abs().saturating_sub(minted);
         let (counted, tag) = id.as_bytes().split_at(TAG);
-        let tagged = mac.clone().chain_update(counted);
-        age < self.kept && tagged.verify_truncated_left(tag).is_ok()
+        let is_of = |mark: &[u8], kept| {
+            let tagged = mac.clone().chain_update(counted).chain_update(mark);
+            age < kept && tagged.verify_truncated_left(tag).is_ok()
+        };
+        is_of(b"", self.kept) || is_of(ANONYMOUS, self.kept.min(KEPT_ANONYMOUS))
+    }
+}
+
+/// Returns what the tag stands for beside the identifier.
+fn mark(sender: &Origin) -> &'static [u8] {
+    match sender {
+        Origin::Anonymous => ANONYMOUS,
+        Origin::Client(_) | Origin::Internal => b"",
     }
 }
 
@@ -79,7 +96,7 @@ mod tests {
         let mut minted = BTreeSet::new();
         let mut last = Uuid::nil();
         for _ in 0..1_000 {
-            let id = one.mint();
+            let id = one.mint(&Origin::Internal);
             assert!(other.knows(id, Timestamp::now()), "{id}");
             assert_eq!(id.get_version_num(), 7);
             assert!(last < id, "{id} sorts before {last}");
@@ -93,7 +110,7 @@ mod tests {
     fn no_other_identifier_is_known() {
         let ids = JobIds::new(KEY, 30);
         let now = Timestamp::now();
-        let id = ids.mint();
+        let id = ids.mint(&Origin::Internal);
         for bit in 0..128 {
             let other = Uuid::from_u128(id.as_u128() ^ (1 << bit));
             assert!(!ids.knows(other, now), "bit {bit}");
@@ -114,12 +131,16 @@ mod tests {
     #[test]
     fn an_identifier_is_known_for_as_long_as_the_ledger_keeps_a_job() {
         let ids = JobIds::new(KEY, 30);
-        let (id, now) = (ids.mint(), Timestamp::now());
+        let (id, now) = (ids.mint(&Origin::Client("shop".into())), Timestamp::now());
         let day = SignedDuration::from_hours(24);
         for (days, known) in [(0, true), (29, true), (31, false), (4_000, false)] {
             assert_eq!(ids.knows(id, now + day * days), known, "{days}");
         }
         assert!(!JobIds::new(KEY, 28).knows(id, now + day * 29));
+        let (id, hour) = (ids.mint(&Origin::Anonymous), SignedDuration::from_hours(1));
+        for (hours, known) in [(0, true), (23, true), (25, false)] {
+            assert_eq!(ids.knows(id, now + hour * hours), known, "{hours}");
+        }
         // The clock of another replica may be ahead.
         assert!(ids.knows(id, now - day));
     }
@@ -128,7 +149,7 @@ mod tests {
     fn without_a_key_nothing_is_known() {
         for key in [None, Some("")] {
             let ids = JobIds::new(key, 30);
-            assert!(!ids.knows(ids.mint(), Timestamp::now()));
+            assert!(!ids.knows(ids.mint(&Origin::Client("shop".into())), Timestamp::now()));
         }
     }
 

@@ -30,6 +30,7 @@ pub mod run;
 pub mod scope;
 pub mod shortcut;
 pub mod state;
+pub mod storage;
 pub mod store;
 pub mod target;
 pub mod unescaped;

@@ -143,16 +143,23 @@ impl Limit {
         })
     }
 
-    /// Takes a token of a client. Returns the time until the bucket is full again, and a question if the bucket that all
+    /// Returns the number of tokens that a request with so many bytes in its body costs.
+    #[must_use]
+    pub fn cost(&self, bytes: u64) -> u32 {
+        self.own.terms.cost(bytes)
+    }
+
+    /// Takes the tokens of a request of a client. Returns the time until the bucket is full again, and a question if the bucket that all
     /// replicas share decides. A client above the limit of one replica is above the shared limit as well.
     ///
     /// # Errors
-    /// Returns the time until the next token if the bucket is empty.
+    /// Returns the time until there are enough tokens.
     pub fn take(
         &self,
         client: LimitedClient,
+        cost: u32,
     ) -> Result<(Duration, Option<Question<'_>>), Duration> {
-        match self.own.take(client) {
+        match self.own.take(client, cost) {
             BucketVerdict::Passes(refill) => Ok((Duration::from_nanos(refill), None)),
             BucketVerdict::Refused(wait) => Err(Duration::from_nanos(wait)),
             BucketVerdict::Asks(demand) => {
@@ -166,10 +173,10 @@ impl Limit {
         }
     }
 
-    /// Returns the time until an empty bucket is full again whose next token comes after `wait`.
+    /// Returns the time until a bucket is full again that has the tokens of a refused request after `wait`.
     #[must_use]
-    pub fn refill_of_empty(&self, wait: Duration) -> Duration {
-        self.quota.refill_of_empty(wait)
+    pub fn refill_of_empty(&self, cost: u32, wait: Duration) -> Duration {
+        self.quota.refill_of_empty(cost, wait)
     }
 
     /// Tells a client the limit and what is left of it, if its bucket is full again after `refill`.
@@ -182,14 +189,14 @@ impl Question<'_> {
     /// Asks, and returns the time until the bucket is full again. The request passes if the cache is unavailable.
     ///
     /// # Errors
-    /// Returns the time until the next token if the bucket is empty.
+    /// Returns the time until there are enough tokens.
     pub async fn ask(self) -> Result<Duration, Duration> {
         let Limit { own, shared, .. } = self.limit;
         let grant = match shared {
             Some(shared) => shared.ask(self.client, self.demand).await,
             None => None,
         };
-        own.settle(self.client, grant)
+        own.settle(self.client, self.demand.cost, grant)
     }
 }
 

@@ -20,7 +20,7 @@ use shortener_common::{
     vector::VectorMetrics,
 };
 
-use crate::{publisher::metrics::PublisherMetrics, route::Route};
+use crate::{publisher::metrics::PublisherMetrics, route::Route, storage::Storage};
 
 pub use self::{auth::AuthMetrics, cache::CacheMetrics};
 
@@ -167,6 +167,11 @@ impl Metrics {
         memory.register(&mut self.registry);
     }
 
+    /// Registers the metrics of the database's size. Its capacity in bytes may be unknown.
+    pub fn with_storage(&mut self, capacity: Option<u64>) -> Storage {
+        Storage::register(&mut self.registry, capacity)
+    }
+
     /// Registers the metrics of keys, which exist only if clients can have keys.
     pub fn with_auth(&mut self) -> AuthMetrics {
         AuthMetrics::register(&mut self.registry)
@@ -268,6 +273,7 @@ mod tests {
     #[test]
     fn every_metric_is_documented() {
         let (mut metrics, _) = observed();
+        let _storage = metrics.with_storage(Some(1));
         let _auth = metrics.with_auth();
         let _cache = metrics.with_cache();
         let _publisher = metrics.with_publisher();

@@ -1,4 +1,4 @@
-//! The whole program: `app serve` (the default), `app migrate`, `app purge` and `app dead-letters`.
+//! The whole program: `app serve` (the default), `app migrate`, `app purge`, `app check-links` and `app dead-letters`.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -15,15 +15,15 @@ use shortener_common::{
 
 use crate::{
     code::CodeSpace,
-    config::{Cli, Command, MigrateArgs, PurgeOnceArgs, ServeArgs},
+    config::{CheckLinksArgs, Cli, Command, MigrateArgs, PurgeOnceArgs, ServeArgs},
     dead_letters,
     metrics::Metrics,
     run::Server,
     state,
-    store::migrate::migrate,
+    store::{migrate::migrate, sample},
 };
 
-/// The time for which `app purge` waits for the database.
+/// The time for which `app purge` and `app check-links` wait for the database.
 const DATABASE_GRACE: Duration = Duration::from_secs(30);
 
 /// Runs the program by its command line. A binary around it may have metrics of its own: the benchmark's has an allocator
@@ -36,6 +36,7 @@ pub async fn run(more: Vec<Box<dyn Collector>>) -> ExitCode {
             Command::Migrate(args) => run_migrations(*args).await,
             Command::DeadLetters(args) => dead_letters::run(*args).await,
             Command::Purge(args) => purge(*args).await,
+            Command::CheckLinks(args) => check_links(*args).await,
         }
     };
     program::run("app", work).await
@@ -73,6 +74,21 @@ async fn run_migrations(args: MigrateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn check_links(args: CheckLinksArgs) -> anyhow::Result<()> {
+    let _log = args.log.start(None, &Memory::default())?;
+    let options = args.database.connect_options()?;
+    let up = Default::default();
+    let database = Database::connect("shortener-check", options, 2, up, &Default::default());
+    database.wait_until_up(DATABASE_GRACE).await;
+    let links = sample::check(&database).await?;
+    tracing::info!(
+        event = "checked",
+        links,
+        "every link of the sample resolves"
+    );
+    Ok(())
+}
+
 async fn purge(args: PurgeOnceArgs) -> anyhow::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let memory = Memory::default();
@@ -83,7 +99,7 @@ async fn purge(args: PurgeOnceArgs) -> anyhow::Result<()> {
     let database = Database::connect("shortener-purge", options, 1, up, &Default::default());
     database.wait_until_up(DATABASE_GRACE).await;
     let result = tokio::select! {
-        removed = remove_expired(&database, args.extent.purge_retention_days) => {
+        removed = remove_expired(&database, args.extent) => {
             removed.context("cannot remove expired data")
         }
         // What was removed until then stays removed.

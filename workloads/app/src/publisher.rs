@@ -15,7 +15,7 @@ use lapin::ConnectionStatus;
 use shortener_common::{
     backends::Health,
     budget::{Budget, Share},
-    queue::{Broker, origin::Origin},
+    queue::{Broker, decision::Decision, origin::Origin},
     supervised::supervised,
     telemetry::{messaging, span::Tracer},
     trace::TraceContext,
@@ -46,6 +46,7 @@ pub struct NewJob {
     /// The identifier, from [`Publisher::ids`].
     pub id: Uuid,
     pub origin: Origin,
+    pub decision: Decision,
     /// The JSON object of the client.
     pub body: Bytes,
     /// The trace context of the request, the parent of the publication; without it, the publication starts a trace.

@@ -2,7 +2,7 @@
 //!
 //! [`crate::router`] has the handlers, and `openapi.json` describes them; a test keeps the three equal.
 
-use crate::scope::Scope;
+use crate::{scope::Scope, storage::Stores};
 
 /// One route.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,8 @@ pub struct RouteRow {
     pub creates: bool,
     /// The scope that a key needs, where the stack asks for one; `None` if the route is open to everyone.
     pub scope: Option<Scope>,
+    /// The data that a POST or PUT stores; `None` if it stores nothing, or only for clients with keys.
+    pub stores: Option<Stores>,
     /// True if people open it in a browser, which gets pages for errors.
     pub page: bool,
 }
@@ -40,18 +42,25 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 20] = [
+pub const ROUTES: [RouteRow; 21] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
         creates: true,
+        stores: Some(Stores::Links),
         ..scoped(SHORTEN, Scope::Shorten)
     },
     open("/health"),
     scoped("/metrics", Scope::Metrics),
-    scoped(JOBS, Scope::Jobs),
+    RouteRow {
+        stores: Some(Stores::Records),
+        ..scoped(JOBS, Scope::Jobs)
+    },
     scoped("/jobs/{id}", Scope::Jobs),
-    scoped("/docs/{id}", Scope::Docs),
+    RouteRow {
+        stores: Some(Stores::Records),
+        ..scoped("/docs/{id}", Scope::Docs)
+    },
     scoped("/docs/query", Scope::Docs),
     scoped("/api/admin/links", Scope::Admin),
     scoped("/api/admin/links/{code}", Scope::Admin),
@@ -61,6 +70,7 @@ pub const ROUTES: [RouteRow; 20] = [
     scoped("/api/admin/dead-letters/{id}", Scope::Admin),
     scoped("/api/admin/dead-letters/replay", Scope::Admin),
     scoped("/api/admin/dead-letters/drop", Scope::Admin),
+    scoped("/api/admin/audit", Scope::Admin),
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),
@@ -71,6 +81,7 @@ const fn open(template: &'static str) -> RouteRow {
         template,
         creates: false,
         scope: None,
+        stores: None,
         page: false,
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     observe,
     routes::{
-        admin::{dead_letters, links},
+        admin::{audit, dead_letters, links},
         docs, health, jobs, metrics, openapi, redirect, shorten,
     },
     state::AppState,
@@ -19,7 +19,7 @@ use crate::{
 
 /// Returns the handlers of the public port, each with its template. The preview of a link has none: the router has no
 /// pattern for a suffix, so [`redirect::follow`] passes it on.
-pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 18] {
+pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 19] {
     [
         ("/health", get(health::health)),
         ("/metrics", get(metrics::public)),
@@ -42,6 +42,7 @@ pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 18] {
         ("/api/admin/dead-letters/{id}", get(dead_letters::get)),
         ("/api/admin/dead-letters/replay", post(dead_letters::replay)),
         ("/api/admin/dead-letters/drop", post(dead_letters::remove)),
+        ("/api/admin/audit", get(audit::list)),
         ("/openapi.json", get(openapi::openapi)),
         ("/", get(redirect::root)),
         ("/{code}", get(redirect::follow)),

@@ -31,6 +31,7 @@ use crate::{
     shortcut::Shortcut,
     state::{AppState, Observed, Profiles, Queue, Vector},
     store::{
+        audit::Audit,
         cache::{Cache, source::Source},
         cached::CachedLinks,
         jobs::Jobs,
@@ -97,12 +98,16 @@ impl Server {
             background.spawn(supervised("indexer", indexer.run()));
             let _ = timeout(VECTOR_GRACE, store.up()).await;
         }
+        let storage = metrics.with_storage(config.database_capacity_bytes);
+        let follow = storage.clone().follow(database.clone());
+        background.spawn(supervised("storage", follow));
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
         if let Some(cache) = cache.clone() {
             let sweeper = PurgeSweeper::new(links.management().clone(), cache);
             background.spawn(supervised("purge-sweeper", sweeper.run()));
         }
         let profiles = Profiles {
+            storage,
             guard: guard(&config, &mut metrics, &mut background),
             cache,
             queue,
@@ -194,7 +199,7 @@ fn queue(
         );
         Queue {
             jobs: Jobs::new(database.clone()),
-            letters: DeadLetters::new(broker, publisher.clone()),
+            letters: DeadLetters::new(broker, publisher.clone(), Audit::new(database.clone())),
             publisher,
         }
     }))

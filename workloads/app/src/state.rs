@@ -25,6 +25,7 @@ use crate::{
     metrics::Metrics,
     publisher::{Publisher, letters::DeadLetters},
     routes::openapi,
+    storage::Storage,
     store::{cache::Cache, cached::CachedLinks, jobs::Jobs},
 };
 
@@ -62,6 +63,8 @@ pub struct SharedState {
     pub tracer: Tracer,
     /// The memory of the buffers.
     pub memory: Memory,
+    /// The reserve of the database.
+    pub storage: Storage,
     /// The check of keys.
     pub guard: Guard,
     /// The origins whose scripts may use the API.
@@ -78,6 +81,8 @@ pub struct SharedState {
 /// The state of the optional parts.
 #[derive(Default)]
 pub struct Profiles {
+    /// The reserve of the database.
+    pub storage: Storage,
     /// The check of keys.
     pub guard: Guard,
     /// The cache, which also holds the shared rate limits.
@@ -142,6 +147,7 @@ impl AppState {
             memory: observed.memory,
             limits: Limits::new(Rates::by_address(&config), cache),
             key_limits: Limits::new(Rates::by_key(&config), cache),
+            storage: profiles.storage,
             guard: profiles.guard,
             openapi: openapi::document(&config),
             draining: AtomicBool::new(false),
@@ -154,6 +160,11 @@ impl SharedState {
     /// Makes the replica unready, and closes connections after their next response.
     pub fn start_draining(&self) {
         self.draining.store(true, Ordering::Release);
+    }
+
+    /// Returns the target of vectors; `None` if the vector profile is off.
+    pub(crate) fn vector_target(&self) -> Option<&Arc<str>> {
+        self.vector.as_ref().map(|vector| vector.store.target())
     }
 
     /// Returns true while the replica drains.

@@ -1,5 +1,6 @@
 //! The storage of links and jobs: the database holds them durably, and the cache holds temporary copies of links.
 
+pub mod audit;
 pub mod cache;
 pub mod cached;
 pub mod jobs;
@@ -7,12 +8,13 @@ pub mod management;
 pub mod migrate;
 pub mod postgres;
 pub mod purge_sweeper;
+pub mod sample;
 
 use axum::body::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// The maximum length of the reason for a takedown and of its notice, in characters.
+/// The maximum length of the reason for a change and of the notice of a takedown, in characters.
 pub const MAX_TEXT: usize = 500;
 
 /// A link as its creator gets it.

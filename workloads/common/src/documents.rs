@@ -12,7 +12,10 @@ use jiff_sqlx::Timestamp as Time;
 use serde_json::{Map, Value};
 
 pub use self::{index::IndexError, plan::Report};
-use crate::database::{Database, StoreError};
+use crate::{
+    database::{Database, StoreError},
+    queue::origin::Origin,
+};
 
 /// The time in seconds for the process that changed a document to index it. Other processes may claim the document
 /// later.
@@ -24,8 +27,10 @@ const CLAIMED_TIME: f64 = 30.0;
 const QUEUED_TIME: f64 = 3600.0;
 
 const PUT: &str = "WITH before AS (SELECT vector IS NOT NULL AS live FROM documents WHERE id = $1) \
-    INSERT INTO documents (id, vector, payload, due_at) VALUES ($1, $2, $3::json, now() + $4 * interval '1 second') \
+    INSERT INTO documents (id, vector, payload, due_at, origin) \
+    VALUES ($1, $2, $3::json, now() + $4 * interval '1 second', $5) \
     ON CONFLICT (id) DO UPDATE SET vector = excluded.vector, payload = excluded.payload, version = excluded.version, \
+    origin = excluded.origin, \
     changed_at = now(), indexed_at = NULL, due_at = excluded.due_at \
     RETURNING version, coalesce((SELECT live FROM before), false)";
 
@@ -95,7 +100,8 @@ impl Documents {
         Self(database)
     }
 
-    /// Stores or replaces a document with a JSON object as its payload. Returns its version, and true if it replaced one.
+    /// Stores or replaces a document of this sender with a JSON object as its payload. Returns its version, and true if it
+    /// replaced one.
     ///
     /// # Errors
     /// Fails if the database is down.
@@ -104,12 +110,14 @@ impl Documents {
         id: DocumentId,
         vector: &[f32],
         payload: String,
+        sender: &Origin,
     ) -> Result<(Version, bool), StoreError> {
         let (number, replaced) = self
             .0
             .run("INSERT documents", |pool| async move {
                 let put = sqlx::query_as(PUT).bind(id.0).bind(vector);
-                put.bind(payload).bind(OWN_TIME).fetch_one(&pool).await
+                let put = put.bind(payload).bind(OWN_TIME).bind(sender.value());
+                put.fetch_one(&pool).await
             })
             .await?;
         Ok((Version { id, number }, replaced))

@@ -5,7 +5,13 @@
 use jiff_sqlx::Timestamp as Time;
 use sqlx::PgPool;
 
-use crate::database::{Database, StoreError};
+use crate::{
+    config::PurgeArgs,
+    database::{Database, StoreError},
+};
+
+/// The number of days for which finished jobs of clients without a key stay in the ledger.
+pub const ANONYMOUS_JOB_DAYS: u32 = 1;
 
 /// The number of rows in a batch.
 const BATCH: i64 = 1000;
@@ -19,8 +25,32 @@ struct Removal {
     /// Removes the oldest rows from the time `$1` on that are older than `$2` days, at most `$3` of them. Returns their
     /// times, and skips rows that another process is removing.
     statement: &'static str,
-    /// The number of days for which rows stay; `None` for those of finished jobs.
-    days: Option<u32>,
+    age: Age,
+}
+
+/// The age up to which rows stay.
+#[derive(Clone, Copy)]
+enum Age {
+    /// This many days.
+    Days(u32),
+    /// That of finished jobs.
+    OfJobs,
+    /// That of documents of clients without a key.
+    OfDocuments,
+    /// That of entries of the audit log.
+    OfAudit,
+}
+
+impl Age {
+    /// Returns the number of days; `None` for ever.
+    fn days(self, extent: PurgeArgs) -> Option<u32> {
+        match self {
+            Self::Days(days) => Some(days),
+            Self::OfJobs => Some(extent.purge_retention_days),
+            Self::OfDocuments => extent.purge_document_days,
+            Self::OfAudit => Some(extent.purge_audit_days),
+        }
+    }
 }
 
 /// Returns the statement that does `$change` to the rows of `$table` that match `$condition`, in order of `$time`. An
@@ -49,7 +79,7 @@ macro_rules! statement {
     };
 }
 
-const REMOVALS: [Removal; 6] = [
+const REMOVALS: [Removal; 9] = [
     Removal {
         summary: "UPDATE links",
         statement: statement!(
@@ -59,7 +89,7 @@ const REMOVALS: [Removal; 6] = [
             "expires_at",
             "url IS NOT NULL"
         ),
-        days: Some(0),
+        age: Age::Days(0),
     },
     // A disabled link keeps its destination in another column.
     Removal {
@@ -71,7 +101,7 @@ const REMOVALS: [Removal; 6] = [
             "expires_at",
             "disabled_url IS NOT NULL"
         ),
-        days: Some(0),
+        age: Age::Days(0),
     },
     // Longer than the validity of a key, so that no key is removed during a request that has just found it.
     Removal {
@@ -83,7 +113,7 @@ const REMOVALS: [Removal; 6] = [
             "created_at",
             "true"
         ),
-        days: Some(2),
+        age: Age::Days(2),
     },
     Removal {
         summary: "DELETE job_keys",
@@ -94,7 +124,7 @@ const REMOVALS: [Removal; 6] = [
             "created_at",
             "true"
         ),
-        days: Some(2),
+        age: Age::Days(2),
     },
     Removal {
         summary: "DELETE jobs",
@@ -105,7 +135,32 @@ const REMOVALS: [Removal; 6] = [
             "finished_at",
             "true"
         ),
-        days: None,
+        age: Age::OfJobs,
+    },
+    Removal {
+        summary: "DELETE jobs",
+        statement: statement!(
+            "DELETE FROM jobs",
+            "jobs",
+            "message_id",
+            "finished_at",
+            "origin = 'anonymous'"
+        ),
+        age: Age::Days(ANONYMOUS_JOB_DAYS),
+    },
+    // As if they were deleted: the vector store has them until they are indexed. The time of the last change stays, because
+    // it is the position of the purge.
+    Removal {
+        summary: "UPDATE documents",
+        statement: statement!(
+            "UPDATE documents SET vector = NULL, payload = NULL, version = nextval('document_versions'), \
+             indexed_at = NULL, due_at = now()",
+            "documents",
+            "id",
+            "changed_at",
+            "origin = 'anonymous' AND vector IS NOT NULL"
+        ),
+        age: Age::OfDocuments,
     },
     // Jobs whose worker died at their last delivery.
     Removal {
@@ -117,20 +172,28 @@ const REMOVALS: [Removal; 6] = [
             "started_at",
             "finished_at IS NULL"
         ),
-        days: None,
+        age: Age::OfJobs,
+    },
+    Removal {
+        summary: "DELETE audit_log",
+        statement: statement!("DELETE FROM audit_log", "audit_log", "id", "at", "true"),
+        age: Age::OfAudit,
     },
 ];
 
-/// Removes all data that has expired, over one connection at a time. Finished jobs stay for `retention_days`. A kind
-/// of data that cannot be removed does not keep the others.
+/// Removes all data that has expired, over one connection at a time. A kind of data that cannot be removed does not keep
+/// the others.
 ///
 /// # Errors
 /// Returns the first error. What was removed stays removed.
-pub async fn remove_expired(database: &Database, retention_days: u32) -> Result<(), StoreError> {
+pub async fn remove_expired(database: &Database, extent: PurgeArgs) -> Result<(), StoreError> {
     let mut result = Ok(());
     for removal in REMOVALS {
+        let Some(days) = removal.age.days(extent) else {
+            continue;
+        };
         let mut rows = 0;
-        let removed = remove_all(&removal, database, retention_days, &mut rows).await;
+        let removed = remove_all(&removal, database, days, &mut rows).await;
         let summary = removal.summary;
         tracing::info!(event = "purged", db.query.summary = summary, rows, "purged");
         if let Err(error) = removed {
@@ -150,10 +213,9 @@ pub async fn remove_expired(database: &Database, retention_days: u32) -> Result<
 async fn remove_all(
     removal: &Removal,
     database: &Database,
-    retention_days: u32,
+    days: u32,
     rows: &mut usize,
 ) -> Result<(), StoreError> {
-    let days = removal.days.unwrap_or(retention_days);
     let (mut from, mut batch) = (None, BATCH);
     loop {
         match remove(removal, database, (from, days, batch)).await {

@@ -1,6 +1,7 @@
 //! The message broker: connecting to it, its topology, the format of a message, and the tasks that need no key.
 
 pub mod dead_letter;
+pub mod decision;
 pub mod job;
 pub mod origin;
 pub mod public_tasks;

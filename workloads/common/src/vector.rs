@@ -11,7 +11,10 @@ mod points;
 mod settings;
 mod shape;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use qdrant_client::qdrant::{
     Condition, DeletePointsBuilder, Filter, PointId, PointStruct, PointsIdsList,
@@ -48,6 +51,7 @@ pub struct VectorStore {
     server: Server,
     collection: String,
     shape: Shape,
+    target: Arc<str>,
     state: watch::Sender<Result<(), VectorError>>,
     metrics: VectorMetrics,
 }
@@ -67,7 +71,14 @@ impl VectorStore {
         };
         let key = args.vector_api_key.as_deref().filter(|key| !key.is_empty());
         let tls = args.tls_settings().read()?.unwrap_or_default();
-        let (transport, server) = connection::transport(&url, key, tls)?;
+        let (transport, server, authority) = connection::transport(&url, key, tls)?;
+        let (collection, shape) = (
+            args.vector_collection.clone(),
+            Shape {
+                size: args.vector_size,
+                distance: args.vector_distance,
+            },
+        );
         let unknown = VectorError::Unavailable {
             reason: "the collection was not checked yet".to_owned(),
             fault: None,
@@ -75,12 +86,10 @@ impl VectorStore {
         Ok(Some(Self {
             collections: CollectionsClient::new(transport.clone()),
             points: PointsClient::new(transport).max_decoding_message_size(MAX_ANSWER),
-            server: server.with_collection(&args.vector_collection),
-            collection: args.vector_collection.clone(),
-            shape: Shape {
-                size: args.vector_size,
-                distance: args.vector_distance,
-            },
+            server: server.with_collection(&collection),
+            target: format!("{authority}/{collection} with {shape}").into(),
+            collection,
+            shape,
             state: watch::Sender::new(Err(unknown)),
             metrics: metrics(),
         }))
@@ -96,6 +105,13 @@ impl VectorStore {
     #[must_use]
     pub fn collection(&self) -> &str {
         &self.collection
+    }
+
+    /// Returns the text that stands for the server, the collection and its shape, such as
+    /// `store:6334/docs with size 4 and distance Cosine`. It contains no credentials.
+    #[must_use]
+    pub fn target(&self) -> &Arc<str> {
+        &self.target
     }
 
     /// Returns the last known state of the collection.
@@ -272,6 +288,30 @@ mod tests {
         assert_eq!((store.shape.size, store.collection.as_str()), (4, "docs"));
         assert!(store.ready().is_err(), "the collection was not checked yet");
         assert_eq!(store.store_state(), StoreState::Unknown);
+    }
+
+    #[tokio::test]
+    async fn a_target_is_a_server_with_a_collection_of_a_shape_and_no_credential() {
+        let target = |arguments: &[&str]| store(arguments).unwrap().unwrap().target().clone();
+        let expected = "store:6334/docs with size 4 and distance Cosine";
+        for same in [
+            &["--vector-url=http://store:6334"][..],
+            &["--vector-url=https://store:6334"],
+            &["--vector-url=http://user:hunter2@store:6334/"],
+            &["--vector-host=store", "--vector-api-key=hunter2"],
+        ] {
+            assert_eq!(&*target(same), expected);
+        }
+        let url = "--vector-url=http://store:6334";
+        for other in [
+            &["--vector-url=http://store:6335"][..],
+            &["--vector-host=other"],
+            &[url, "--vector-collection=news"],
+            &[url, "--vector-size=5"],
+            &[url, "--vector-distance=Dot"],
+        ] {
+            assert_ne!(&*target(other), expected, "{other:?}");
+        }
     }
 
     #[tokio::test]

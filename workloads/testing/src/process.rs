@@ -45,6 +45,15 @@ impl Process {
         }
     }
 
+    /// Returns the other log lines, once the program has ended.
+    pub async fn rest(&mut self) -> Vec<Value> {
+        let mut lines = Vec::new();
+        while let Some(line) = self.log.next_line().await.unwrap() {
+            lines.push(serde_json::from_str(&line).unwrap());
+        }
+        lines
+    }
+
     /// Sends SIGTERM.
     pub async fn terminate(&self) {
         self.signal("-TERM");

@@ -16,6 +16,7 @@ mod vector;
 use std::{
     env, fs,
     net::{Ipv4Addr, TcpListener},
+    process::Command,
     sync::OnceLock,
 };
 
@@ -126,6 +127,20 @@ pub static VALKEY: Server<1> = Server::new(
 pub static NGINX: Server<1> = Server::new("nginx", ["TEST_NGINX"], Medium::Disk, |folder| {
     program::take(folder, "GATEWAY_IMAGE", "nginx")
 });
+
+/// Returns a command that runs a program in the image of the database as its user. The options are those of `docker run`.
+///
+/// # Errors
+/// Fails if the image is missing; the message says how to get it.
+pub fn in_image_of_database(options: &[&str], program: &[&str]) -> Result<Command> {
+    let image = engine::image("POSTGRES_IMAGE")?;
+    let mut run = Command::new("docker");
+    run.args(["run", "--rm", "--user", "999:999"]);
+    let (program, arguments) = program.split_first().context("no program is named")?;
+    run.args(options).args(["--entrypoint", program, &image]);
+    run.args(arguments);
+    Ok(run)
+}
 
 /// A server with `N` addresses, each named by an environment variable.
 pub struct Server<const N: usize> {

@@ -25,7 +25,6 @@ use shortener_common::{
     backends::Health,
     queue::{
         Broker, OPERATION_TIMEOUT, ReconnectBackoff, connect, fault, lost,
-        origin::Origin,
         topology::{self, JOBS},
         with_timeout,
     },
@@ -213,9 +212,8 @@ impl Subscription {
         shutdown: &mut Shutdown,
     ) -> lapin::Result<Option<SessionEnd>> {
         match outcome {
-            // Anyone could otherwise fill the queue of dead letters, which then drops those of clients.
             JobOutcome::Rejected {
-                sender: Origin::Anonymous,
+                is_dead_letter: false,
                 ..
             }
             | JobOutcome::Done

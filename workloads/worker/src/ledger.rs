@@ -10,7 +10,7 @@ use crate::tasks::Effect;
 
 /// Starts a running job again, because the worker that ran it may be gone. Only a job that is done is left
 /// unchanged.
-const BEGIN: &str = "INSERT INTO jobs (message_id, task, client_id, state) VALUES ($1, $2, $3, 'running') \
+const BEGIN: &str = "INSERT INTO jobs (message_id, task, client_id, origin, state) VALUES ($1, $2, $3, $4, 'running') \
     ON CONFLICT (message_id) DO UPDATE SET state = 'running', attempts = jobs.attempts + 1, started_at = now(), \
     finished_at = NULL, error = NULL WHERE jobs.state <> 'done'";
 
@@ -46,6 +46,7 @@ impl Ledger {
                 .bind(job.id)
                 .bind(&job.fields.task)
                 .bind(&job.fields.client_id)
+                .bind(job.origin.value())
                 .execute(&pool)
                 .await
         });

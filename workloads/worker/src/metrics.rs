@@ -69,7 +69,7 @@ impl Default for Metrics {
             ),
             holding: gauge(
                 "jobs_holding",
-                "1 while a job in the worker waits for the database or the vector store",
+                "1 while a job in the worker waits for the database, the vector store or another worker",
             ),
             registry,
         }

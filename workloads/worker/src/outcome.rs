@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use shortener_common::queue::origin::Origin;
-
 /// The result of processing a delivery, for the log, the span, the metrics and the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobOutcome {
@@ -13,8 +11,12 @@ pub enum JobOutcome {
     Duplicate,
     /// The attempt failed. The message returns to the queue after the pause, if the delivery limit allows it.
     Failed { reason: String, pause: Duration },
-    /// The job can never succeed. It becomes a dead letter, unless anyone could have sent it.
-    Rejected { reason: String, sender: Origin },
+    /// The job can never succeed.
+    Rejected {
+        reason: String,
+        /// False if the message is removed.
+        is_dead_letter: bool,
+    },
     /// The message is not a job. It becomes a dead letter.
     Invalid(String),
     /// A backend that the job needs is down. The job returns to the queue, as if it had not been delivered.

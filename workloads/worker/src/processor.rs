@@ -1,6 +1,7 @@
 //! The processing of one delivery, from the message to its outcome. It does not use the connection to the broker.
 
 mod report;
+mod rollout;
 
 use std::{
     panic::AssertUnwindSafe,
@@ -12,8 +13,12 @@ use futures::FutureExt;
 use lapin::BasicProperties;
 use shortener_common::{
     backoff::Backoff,
+    config::PurgeArgs,
     database::{Database, StoreError},
-    queue::job::{self, Job},
+    queue::{
+        job::{self, Job},
+        origin::Origin,
+    },
     telemetry::{
         messaging,
         span::{Tracer, in_span},
@@ -21,12 +26,13 @@ use shortener_common::{
 };
 use tokio::time::{sleep, timeout};
 
+pub use self::rollout::Rollout;
 use crate::{
     ledger::Ledger,
     metrics::Metrics,
     outcome::JobOutcome,
     shutdown::{Shutdown, requested},
-    tasks::{Context, Disabled, Limit, Outcome, Registry},
+    tasks::{Context, Limit, Outcome, Registry},
 };
 
 /// Backoff between attempts while a backend is down.
@@ -37,7 +43,6 @@ const HOLD: Backoff = Backoff {
 /// The default time for which a job waits for a backend. The broker requeues a message that stays unacknowledged
 /// for more than 30 minutes, which would count as a delivery; the last attempt may take its time, too.
 const HOLD_AT_MOST: Duration = Duration::from_secs(20 * 60);
-
 pub struct Processor {
     /// The job records.
     pub ledger: Ledger,
@@ -52,6 +57,8 @@ pub struct Processor {
     pub retry_pause: Duration,
     /// Time limit for which a job waits for a backend before it returns to the queue.
     pub hold_at_most: Duration,
+    /// The rollout during which it holds jobs for other workers. Afterwards it rejects them.
+    pub rollout: Rollout,
 }
 
 impl Processor {
@@ -62,7 +69,7 @@ impl Processor {
         registry: Registry,
         metrics: Arc<Metrics>,
         time_limit: Duration,
-        retention_days: u32,
+        purge: PurgeArgs,
     ) -> Self {
         Self {
             ledger: Ledger::new(database.clone()),
@@ -70,14 +77,14 @@ impl Processor {
             context: Context {
                 database,
                 vector: None,
-                disabled: Disabled::default(),
-                retention_days,
+                purge,
                 time_limit,
             },
             metrics,
             tracer: Tracer::default(),
             retry_pause: Duration::from_secs(1),
             hold_at_most: HOLD_AT_MOST,
+            rollout: Rollout::default(),
         }
     }
 
@@ -189,6 +196,17 @@ impl Processor {
                 self.ledger.fail(job.id, &reason).await?;
                 rejected(job, reason)
             }
+            Outcome::Elsewhere(reason) => {
+                if self.rollout.is_under_way(Instant::now()) {
+                    return Err(StoreError::Unavailable(reason.to_owned()));
+                }
+                self.ledger.fail(job.id, reason).await?;
+                JobOutcome::Rejected {
+                    reason: reason.to_owned(),
+                    // The app sends its own jobs again, as long as a document is due.
+                    is_dead_letter: matches!(job.origin, Origin::Client(_)),
+                }
+            }
             Outcome::Fault(reason) => {
                 self.ledger.fail(job.id, &internal_error(job)).await?;
                 rejected(job, reason)
@@ -203,7 +221,10 @@ impl Processor {
 
     /// Runs the task. A panic or a timeout counts as a failure.
     async fn handle(&self, job: &Job) -> Result<Outcome, StoreError> {
-        let task = self.registry.get(&job.fields.task);
+        let task = match self.registry.get(job) {
+            Ok(task) => task,
+            Err(elsewhere) => return Ok(elsewhere),
+        };
         // Inside the future, so that a panic of the task is always caught here.
         let work = async { task.handle(job, &self.context).await };
         let work = AssertUnwindSafe(work).catch_unwind();
@@ -226,8 +247,11 @@ impl Processor {
 }
 
 fn rejected(job: &Job, reason: String) -> JobOutcome {
-    let sender = job.origin.clone();
-    JobOutcome::Rejected { reason, sender }
+    JobOutcome::Rejected {
+        reason,
+        // Anyone could otherwise fill the queue of dead letters, which then drops those of clients.
+        is_dead_letter: job.origin != Origin::Anonymous,
+    }
 }
 
 /// Returns the text for the ledger about an error of a backend. `GET /jobs/<id>` shows the ledger to every client, so

@@ -129,7 +129,7 @@ impl Worker {
             registry,
             metrics,
             config.job_timeout,
-            config.purge.purge_retention_days,
+            config.purge,
         );
         processor.context.vector = vector;
         processor.tracer = tracer;

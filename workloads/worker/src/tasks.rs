@@ -1,6 +1,5 @@
 //! The kinds of jobs: one file per task, and the registry that finds tasks by name.
 
-mod disabled;
 mod index;
 mod purge_expired;
 mod record;
@@ -12,15 +11,14 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use shortener_common::{
     backoff::Backoff,
+    config::PurgeArgs,
     database::{Database, StoreError},
     documents::{Documents, IndexError},
-    queue::job::Job,
+    queue::{decision, job::Job},
     vector::{VectorError, VectorStore},
 };
 use sqlx::PgConnection;
 use tokio::time::sleep;
-
-pub use disabled::Disabled;
 
 /// An attempt at a job.
 pub type Attempt<'a> = BoxFuture<'a, Result<Outcome, StoreError>>;
@@ -54,10 +52,8 @@ pub struct Context {
     pub database: Database,
     /// The documents; `None` if the vector profile is off.
     pub vector: Option<Vector>,
-    /// The handling of document jobs without the vector profile.
-    pub disabled: Disabled,
-    /// The number of days for which finished jobs stay.
-    pub retention_days: u32,
+    /// The extent of the removal of expired data.
+    pub purge: PurgeArgs,
     /// Time limit of an attempt or of a step, see [`Task::limit`].
     pub time_limit: Duration,
 }
@@ -70,7 +66,24 @@ impl Context {
             vector.up().await;
         }
     }
+
+    /// Returns the documents and the store of the job.
+    ///
+    /// # Errors
+    /// Returns [`Outcome::Elsewhere`] if this worker has no store, or another one than the job.
+    fn vector_of(&self, job: &Job) -> Result<&Vector, Outcome> {
+        let vector = self.vector.as_ref().ok_or(Outcome::Elsewhere(OFF))?;
+        match &job.decision.target {
+            Some(target) if target != vector.store.target() => Err(Outcome::Elsewhere(OTHER_STORE)),
+            _ => Ok(vector),
+        }
+    }
 }
+
+/// The reasons of [`Outcome::Elsewhere`], which every client can read.
+const OFF: &str = "the vector profile is not enabled";
+const OTHER_STORE: &str = "the vector store has changed since the job was accepted: send it again";
+const NO_TASK: &str = "this release does not have the task";
 
 /// The backends for tasks on documents.
 #[derive(Clone, Debug)]
@@ -145,6 +158,8 @@ pub enum Outcome {
     Retry(String),
     /// The job can never succeed, for this reason.
     Reject(String),
+    /// This worker lacks the task or the vector store for which the app accepted the job. Another worker may have it.
+    Elsewhere(&'static str),
     /// A backend rejects the job. Its reason is for the log, and clients never see it.
     Fault(String),
 }
@@ -184,17 +199,32 @@ impl Registry {
         self
     }
 
-    /// Returns the task of this name, or the default task for an unknown name.
-    #[must_use]
-    pub fn get(&self, name: &str) -> &dyn Task {
-        self.tasks.get(name).unwrap_or(&self.default).as_ref()
+    /// Returns the task that handles the job. Without a decision of the app, the name of the job's own task decides.
+    ///
+    /// # Errors
+    /// Returns [`Outcome::Elsewhere`] if this release lacks the task.
+    pub fn get(&self, job: &Job) -> Result<&dyn Task, Outcome> {
+        let task = match job.decision.handler.as_deref() {
+            None => self.tasks.get(job.fields.task.as_str()),
+            Some(decision::DEFAULT) => None,
+            Some(handler) => {
+                let task = self.tasks.get(handler);
+                Some(task.ok_or(Outcome::Elsewhere(NO_TASK))?)
+            }
+        };
+        Ok(task.unwrap_or(&self.default).as_ref())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use shortener_common::{
-        queue::{job, origin::Origin, public_tasks::RESERVED},
+        queue::{
+            decision::Decision,
+            job::{self, BUILT_IN},
+            origin::Origin,
+            public_tasks::RESERVED,
+        },
         trace::TraceContext,
     };
     use sqlx::postgres::PgConnectOptions;
@@ -210,10 +240,12 @@ mod tests {
         }
     }
 
-    async fn said_by(registry: &Registry, name: &str) -> String {
-        let trace = TraceContext::continuing(None);
-        let properties = job::properties(Uuid::now_v7(), &Origin::Internal, trace, None);
-        let job = Job::parse(&properties, b"{}".to_vec()).unwrap();
+    /// Returns what the task says that handles the job with this name; `None` if the worker lacks it.
+    async fn said_by(registry: &Registry, name: &str, decision: &Decision) -> Option<String> {
+        let (id, trace) = (Uuid::now_v7(), TraceContext::continuing(None));
+        let properties = job::properties(id, &Origin::Internal, decision, trace, None);
+        let body = serde_json::json!({ "task": name }).to_string();
+        let job = Job::parse(&properties, body.into_bytes()).unwrap();
         let nowhere = PgConnectOptions::new().host("127.0.0.1").port(1);
         let context = Context {
             database: Database::connect(
@@ -224,34 +256,61 @@ mod tests {
                 &Default::default(),
             ),
             vector: None,
-            disabled: Disabled::default(),
-            retention_days: 30,
+            purge: PurgeArgs {
+                purge_retention_days: 30,
+                purge_audit_days: 400,
+                purge_document_days: None,
+            },
             time_limit: Duration::from_secs(1),
         };
-        match registry.get(name).handle(&job, &context).await {
-            Ok(Outcome::Reject(said)) => said,
+        match registry.get(&job).ok()?.handle(&job, &context).await {
+            Ok(Outcome::Reject(said)) => Some(said),
             _ => panic!("{name} was handled by another task"),
         }
     }
 
-    #[tokio::test]
-    async fn a_task_is_found_by_its_exact_name_and_every_other_name_has_the_default_task() {
-        let registry = Registry {
+    fn registry() -> Registry {
+        Registry {
             tasks: HashMap::new(),
             default: Box::new(Says("default")),
         }
-        .with("index", Says("index"));
-        assert_eq!(said_by(&registry, "index").await, "index");
-        for name in ["", "email", "Index", "index "] {
-            assert_eq!(said_by(&registry, name).await, "default", "{name}");
+        .with("index", Says("index"))
+    }
+
+    #[tokio::test]
+    async fn a_task_is_found_by_its_exact_name_and_every_other_name_has_the_default_task() {
+        let registry = registry();
+        for decided in [false, true] {
+            let said = async |name| {
+                let decision = decided.then(|| Decision::new(name, None));
+                let decision = decision.unwrap_or_default();
+                said_by(&registry, name, &decision).await.unwrap()
+            };
+            assert_eq!(said("index").await, "index");
+            for name in ["", "email", "Index", "index "] {
+                assert_eq!(said(name).await, "default", "{name}");
+            }
         }
+    }
+
+    #[tokio::test]
+    async fn the_release_that_accepted_a_job_decides_on_its_task() {
+        let registry = registry().with("email", Says("email"));
+        let accepted = Decision::new("email", None);
+        let said = said_by(&registry, "email", &accepted).await;
+        assert_eq!(said.as_deref(), Some("default"), "it had no such task");
+        let later = Decision {
+            handler: Some("later".into()),
+            ..Decision::default()
+        };
+        assert_eq!(said_by(&registry, "later", &later).await, None);
     }
 
     #[test]
     fn the_tasks_of_the_release_are_registered() {
         let mut names: Vec<_> = Registry::default().tasks.into_keys().collect();
         names.sort_unstable();
-        assert_eq!(names, ["index", "purge_expired", "reindex", "wait"]);
+        assert_eq!(names, BUILT_IN);
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub struct PodSettings {
     /// example with `nodeSelector`, `tolerations`, `affinity`, `priorityClassName`, or `containers` with `name` and `env`.
     /// They are merged over the operator's template: objects field by field, lists by their key (containers by `name`,
     /// mounts by `mountPath`), other lists as a whole. `null` or `$patch: delete` removes a field or item, and
-    /// `$patch: replace` replaces an object. If a field is unknown, or the component would not work without it, the status
-    /// names it, and the pods do not change until it is corrected.
+    /// `$patch: replace` replaces an object. If a field is unknown, the component would not work without it, or the
+    /// operator's settings do not admit it, the status names it, and the pods do not change until it is corrected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub pod_template: Option<Map<String, Value>>,

@@ -1,20 +1,28 @@
 //! The database of a stack: a server that the operator runs, or an external one.
 
+mod backup;
+
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{DatabaseTls, PodSettings, names, rules::managed_or_external};
 
+pub use backup::{BackupBucket, BackupSpec, BackupVerification, BackupVolume, RestoreFrom};
+
 /// The database with the links. Without `managed` and `external`, `managed` applies with its defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("database"))]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("database"), validation = backup::needs_sessions(), validation = backup::restores_into_a_managed_one())]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedDatabase>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalDatabase>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Box<BackupSpec>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore_from: Option<Box<RestoreFrom>>,
 }
 
 /// A PostgreSQL server of one replica with a volume, which the operator runs.

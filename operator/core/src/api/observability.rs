@@ -134,7 +134,7 @@ pub struct ExternalBackend {
     #[serde(default)]
     pub protocol: OtlpProtocol,
     /// A Secret in the stack's namespace that holds the headers of requests to the backend: each key is the name of a
-    /// header, and its value is the header's value.
+    /// header, and its value is the header's value. It needs the label `shortener.dev/usable-by-stacks: "true"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers_secret_ref: Option<SecretRef>,
 }

@@ -1,11 +1,12 @@
 //! The removal of expired data.
 
-use kube_core::Rule;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rules::schedule_or_never;
+
 /// The removal of expired data: the destinations of expired links, whose codes stay taken, and old entries of the ledger
-/// of jobs and of the keys of requests. The CronJob `<stack>-purge` does it at each time, except while the stack is paused
+/// of jobs, of the keys of requests and of the audit log. The CronJob `<stack>-purge` does it at each time, except while the stack is paused
 /// or stopped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
@@ -16,37 +17,21 @@ pub struct PurgeSpec {
     /// at 3:17) by default, and never if empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100))]
-    #[x_kube(validation = schedule())]
+    #[x_kube(validation = schedule_or_never("workers.purge.schedule"))]
     pub schedule: Option<String>,
-    /// Number of days for which finished jobs stay in the ledger; 30 by default.
+    /// Number of days for which finished jobs stay in the ledger; 30 by default. Jobs of clients without a key stay for one
+    /// day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3650))]
     pub retention_days: Option<i32>,
-}
-
-/// Returns the rule that a text is empty or a schedule that Kubernetes takes in a CronJob, which also takes names of days
-/// and months. A range that falls passes here, because no rule can compare parts of a text within the API server's limits
-/// of cost. Kubernetes then refuses the CronJob, and the condition of the app quotes it.
-fn schedule() -> Rule {
-    let numbers = [
-        "[0-5]?[0-9]",
-        "([01]?[0-9]|2[0-3])",
-        "(0?[1-9]|[12][0-9]|3[01])",
-        "(0?[1-9]|1[0-2])",
-        "0?[0-6]",
-    ];
-    let fields = numbers.map(|number| {
-        let step = "(/[1-9][0-9]?)?";
-        let part = format!("([*]{step}|{number}(-{number}{step})?)");
-        format!("{part}(,{part})*")
-    });
-    let fields = fields.join(" ");
-    Rule::new(format!(
-        "self.matches('^({fields}|@(hourly|daily|weekly|monthly|yearly))?$')"
-    ))
-    .message(
-        "workers.purge.schedule is not a schedule: write the five fields of cron in UTC with numbers, such as 17 3 * * *, where 0 is Sunday, or @daily, or nothing for never",
-    )
+    /// Number of days for which entries of the audit log of management stay; 400 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3650))]
+    pub audit_days: Option<i32>,
+    /// Number of days for which documents of clients without a key stay after their last change; for ever if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3650))]
+    pub document_days: Option<i32>,
 }
 
 #[cfg(test)]

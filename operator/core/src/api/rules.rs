@@ -5,7 +5,7 @@
 
 use kube_core::Rule;
 
-use super::{DEFAULT_BACKEND_STORAGE, DEFAULT_STORAGE};
+use super::{DEFAULT_BACKEND_STORAGE, DEFAULT_BACKUP_STORAGE, DEFAULT_STORAGE};
 
 /// The settings of the stack's own backend.
 const BACKEND: &str = "observability.backend.managed";
@@ -28,6 +28,17 @@ pub(super) fn keeps_its_operator() -> Rule {
             class("oldSelf")
         ),
         "operatorClass can change only while the stack is paused: set paused to true, change operatorClass, then set paused to false"
+            .to_owned(),
+    )
+}
+
+/// Returns the rule that only a new stack begins with a backup, or a paused one, whose database may lose its volume.
+pub(super) fn restores_into_an_empty_database() -> Rule {
+    let field = "database.restoreFrom";
+    let (new, old) = (present("self", field), present("oldSelf", field));
+    rule(
+        format!("!({new}) || ({old} && self.{field} == oldSelf.{field}) || (self.paused && oldSelf.paused)"),
+        "database.restoreFrom can be set only when a stack is created, or while it is paused: create a new stack with it"
             .to_owned(),
     )
 }
@@ -57,6 +68,18 @@ pub(super) fn backend_never_shrinks(remedy: &str) -> Rule {
         default: DEFAULT_BACKEND_STORAGE,
     };
     size.never_shrinks(&has_no_backend(&format!("spec.{BACKEND}")), remedy)
+}
+
+/// Returns the rule that the volume of the backups does not shrink.
+pub(super) fn backup_never_shrinks(remedy: &str) -> Rule {
+    let size = VolumeSize {
+        field: "database.backup.volume.storage",
+        recorded: "backup",
+        default: DEFAULT_BACKUP_STORAGE,
+    };
+    let has_none = |object| format!("!({})", present(object, "spec.database.backup.volume"));
+    let exception = format!("{} || {}", has_none("self"), has_none("oldSelf"));
+    size.never_shrinks(&exception, remedy)
 }
 
 /// The size of a volume.
@@ -153,6 +176,39 @@ pub(super) fn scales_by_its_own_queue() -> Rule {
          workers.autoscaling, and let KEDA or a HorizontalPodAutoscaler scale the stack"
             .to_owned(),
     )
+}
+
+/// Returns the rule that the text in a field is a schedule that Kubernetes takes in a CronJob, which also takes names of
+/// days and months. A range that falls passes here, because no rule can compare parts of a text within the API server's
+/// limits of cost. Kubernetes then refuses the CronJob, and a condition quotes it.
+pub(super) fn schedule(field: &str) -> Rule {
+    let message = format!("{field} is not a schedule: {HOW_TO_WRITE_A_SCHEDULE}");
+    rule(format!("self.matches('^({})$')", times()), message)
+}
+
+/// Returns the rule of [`schedule`] for a field that may be empty.
+pub(super) fn schedule_or_never(field: &str) -> Rule {
+    let message =
+        format!("{field} is not a schedule: {HOW_TO_WRITE_A_SCHEDULE}, or nothing for never");
+    rule(format!("self.matches('^({})?$')", times()), message)
+}
+
+const HOW_TO_WRITE_A_SCHEDULE: &str = "write the five fields of cron in UTC with numbers, such as 17 3 * * *, where 0 is Sunday, or @daily";
+
+fn times() -> String {
+    let numbers = [
+        "[0-5]?[0-9]",
+        "([01]?[0-9]|2[0-3])",
+        "(0?[1-9]|[12][0-9]|3[01])",
+        "(0?[1-9]|1[0-2])",
+        "0?[0-6]",
+    ];
+    let fields = numbers.map(|number| {
+        let step = "(/[1-9][0-9]?)?";
+        let part = format!("([*]{step}|{number}(-{number}{step})?)");
+        format!("{part}(,{part})*")
+    });
+    format!("{}|@(hourly|daily|weekly|monthly|yearly)", fields.join(" "))
 }
 
 /// Limits a rule to changes while the profile `vector` is on.

@@ -8,13 +8,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AppAutoscaling, CacheSpec, DatabaseSpec, GatewaySpec, LinksSpec, MonitoringSpec,
+    AppAutoscaling, CacheSpec, DatabaseSpec, GatewaySpec, LinksSpec, LogsSpec, MonitoringSpec,
     ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec, ShortenerStackStatus,
     VectorSpec, WorkersAutoscaling, names,
     rules::{
-        backend_keeps_its_class, backend_never_shrinks, keeps_its_class, keeps_its_operator,
-        never_shrinks, scales_by_its_own_queue, vector_keeps, vector_never_shrinks,
-        while_vector_is_on,
+        backend_keeps_its_class, backend_never_shrinks, backup_never_shrinks, keeps_its_class,
+        keeps_its_operator, never_shrinks, restores_into_an_empty_database,
+        scales_by_its_own_queue, vector_keeps, vector_never_shrinks, while_vector_is_on,
     },
 };
 
@@ -56,11 +56,13 @@ use super::{
     validation = never_shrinks("database", "keep the size, or restore a backup into a new stack"),
     validation = never_shrinks("queue", "keep the size, or drain the queue into a new stack"),
     validation = backend_never_shrinks("keep the size, or remove observability.backend.managed, delete the volume claim, and set it again"),
-    validation = vector_never_shrinks("keep the size, or switch the profile off and delete the volume first")
+    validation = vector_never_shrinks("keep the size, or switch the profile off and delete the volume first"),
+    validation = backup_never_shrinks("keep the size, or remove database.backup, delete the volume claim, and set it again")
 )]
 #[x_kube(
     crates(kube_core = "::kube_core"),
     validation = keeps_its_operator(),
+    validation = restores_into_an_empty_database(),
     validation = keeps_its_class("database", "restore a backup into a new stack"),
     validation = keeps_its_class("queue", "drain the queue into a new stack"),
     validation = scales_by_its_own_queue(),
@@ -107,6 +109,8 @@ pub struct ShortenerStackSpec {
     pub observability: ObservabilitySpec,
     #[serde(default)]
     pub monitoring: MonitoringSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logs: Option<LogsSpec>,
     /// Secrets for pulling the images of every component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "names::references")]

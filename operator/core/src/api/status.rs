@@ -1,6 +1,6 @@
 //! The observed state of a stack.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,42 @@ pub struct ShortenerStackStatus {
     pub pending_changes: Vec<PendingChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volumes: Option<VolumesStatus>,
+    /// The last backups of the database, the newest first; at most five.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backups: Vec<BackupStatus>,
+}
+
+/// A backup of the database.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupStatus {
+    /// Name of the backup: the time in UTC at which it began.
+    #[serde(default)]
+    pub name: String,
+    /// Time at which it was complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
+    /// Size of the dump in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<i64>,
+    /// Time of its last verification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<BackupResult>,
+    /// Why the last verification failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Result of the last verification of a backup; unset before the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = crate::api::schema::with_values)]
+pub enum BackupResult {
+    /// It was restored, and every table was as it had been.
+    Verified,
+    /// It could not be restored, or differed from what its manifest says.
+    Failed,
 }
 
 /// Sizes of the existing volumes; unset if there are none. A growth that was refused or failed has not changed them.
@@ -66,6 +102,10 @@ pub struct VolumesStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub backend: Option<String>,
+    /// Volume of the backups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub backup: Option<String>,
 }
 
 /// Changes that the operator would make, present only with the annotation `shortener.dev/plan-only`. Objects are given

@@ -63,7 +63,7 @@ fn every_value_of_an_enum_is_explained_in_the_definition() {
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
     let mut found = Vec::new();
     enums("spec", &schema["spec"], &mut found);
-    assert_eq!(found.len(), 11, "{found:?}");
+    assert_eq!(found.len(), 12, "{found:?}");
     for (path, schema) in found {
         let text = schema["description"].as_str().unwrap_or_default();
         let values = schema["enum"].as_array().unwrap();
@@ -99,19 +99,27 @@ fn a_full_spec_is_valid() {
             "resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}},
             "podTemplate": {"spec": {"securityContext": {"runAsUser": null, "$patch": "merge"}}},
         },
-        "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
+        "database": {
+            "managed": {"storage": "2Gi", "storageClassName": "fast"},
+            "backup": {
+                "schedule": "17 3 * * *", "keep": 7, "suspend": true,
+                "volume": {"storage": "20Gi", "storageClassName": "slow"},
+                "verify": {"schedule": "@weekly", "storage": "5Gi"},
+            },
+        },
         "profiles": ["caching", "queue", "observability", "vector"],
         "cache": {"ttlSeconds": 60, "managed": {"maxMemory": "64Mi"}},
         "queue": {
             "deliveryLimit": 100, "publicTasks": ["*", "report.daily"], "deadLetters": {"maxLength": 5, "maxBytes": "1Mi"},
             "managed": {"storage": "2Gi", "storageClassName": "fast"},
         },
-        "workers": {"replicas": 0, "image": "worker:2", "purge": {"schedule": "*/30 * * * *", "retentionDays": 7}},
+        "workers": {"replicas": 0, "image": "worker:2", "purge": {"schedule": "*/30 * * * *", "retentionDays": 7, "auditDays": 30}},
         "observability": {
             "collector": {"managed": {"image": "otel:2"}},
             "backend": {"managed": {"storage": "4Gi", "storageClassName": "fast"}},
         },
         "vector": {"collection": "pages", "size": 768, "distance": "Dot", "managed": {"storage": "2Gi"}},
+        "logs": {"clientAddress": "Network"},
     });
     assert_eq!(refusal(spec), "");
 }
@@ -567,7 +575,7 @@ fn a_volume_grows_and_never_shrinks() {
 type Volume = (&'static str, &'static str, fn(&str) -> Value);
 
 /// The volumes of a stack.
-const VOLUMES: [Volume; 4] = [
+const VOLUMES: [Volume; 5] = [
     ("database", "database.managed.storage", storage),
     (
         "queue",
@@ -582,7 +590,117 @@ const VOLUMES: [Volume; 4] = [
         "observability.backend.managed.storage",
         |size| json!({"observability": {"backend": {"managed": {"storage": size}}}}),
     ),
+    ("backup", "database.backup.volume.storage", |size| {
+        backup(json!({"volume": {"storage": size}}))
+    }),
 ];
+
+/// Returns a spec with backups.
+fn backup(settings: Value) -> Value {
+    let mut backup = json!({"schedule": "@daily", "volume": {}});
+    let fields = backup.as_object_mut().unwrap();
+    fields.extend(settings.as_object().unwrap().clone());
+    json!({"database": {"backup": backup}})
+}
+
+#[test]
+fn backups_have_a_schedule_and_sessions_of_the_server() {
+    assert_eq!(refusal(backup(json!({}))), "");
+    for schedule in ["", "daily", "17 3 * *", "17 25 * * *"] {
+        let refusal = refusal(backup(json!({"schedule": schedule})));
+        let named = "database.backup.schedule is not a schedule";
+        assert!(refusal.contains(named), "{schedule:?}: {refusal}");
+    }
+    let mut pooled = backup(json!({}));
+    pooled["database"]["external"] = json!({"secretRef": {"name": "db"}});
+    assert_eq!(refusal(pooled.clone()), "");
+    pooled["database"]["external"]["pooler"] = "Transaction".into();
+    let refusal = refusal(pooled);
+    assert!(
+        refusal.contains("database.backup needs sessions"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn backups_have_one_place() {
+    let s3 =
+        json!({"endpoint": "https://s3.test", "bucket": "backups", "secretRef": {"name": "s3"}});
+    let of = |place: Value| {
+        let mut backup = json!({"schedule": "@daily"});
+        let fields = backup.as_object_mut().unwrap();
+        fields.extend(place.as_object().unwrap().clone());
+        refusal(json!({"database": {"backup": backup}}))
+    };
+    for place in [json!({"volume": {}}), json!({"s3": s3})] {
+        assert_eq!(of(place.clone()), "", "{place}");
+    }
+    for place in [json!({}), json!({"volume": {}, "s3": s3})] {
+        assert!(of(place).contains("database.backup needs a place"));
+    }
+    for endpoint in [
+        "s3.test",
+        "https://user:pass@s3.test",
+        "https://s3.test/path",
+        "ftp://s3.test",
+    ] {
+        let mut s3 = s3.clone();
+        s3["endpoint"] = endpoint.into();
+        assert!(
+            of(json!({"s3": s3})).contains("endpoint of a bucket"),
+            "{endpoint}"
+        );
+    }
+    let from = |from: Value| refusal(json!({"database": {"restoreFrom": from}}));
+    assert_eq!(from(json!({"s3": s3})), "");
+    for place in [json!({}), json!({"claimName": "old-backup", "s3": s3})] {
+        assert!(from(place).contains("database.restoreFrom needs a place"));
+    }
+}
+
+#[test]
+fn a_backup_is_restored_into_a_new_managed_database_only() {
+    let restored = |backup: &str| json!({"database": {"restoreFrom": {"claimName": "old-backup", "backup": backup}}});
+    let (one, other) = (restored("20261128T041700Z"), restored("20261129T041700Z"));
+    assert_eq!(refusal(one.clone()), "");
+    assert_eq!(update_refusal(one.clone(), one.clone()), "");
+    assert_eq!(update_refusal(one.clone(), json!({})), "");
+    for old in [json!({}), other] {
+        let refusal = update_refusal(old, one.clone());
+        assert!(
+            refusal.contains("only when a stack is created"),
+            "{refusal}"
+        );
+    }
+    let paused = |mut spec: Value| {
+        spec["paused"] = true.into();
+        spec
+    };
+    assert_eq!(update_refusal(paused(json!({})), paused(one.clone())), "");
+    assert_ne!(update_refusal(paused(json!({})), one.clone()), "");
+    let mut external = one;
+    external["database"]["external"] = json!({"secretRef": {"name": "db"}});
+    let refusal = refusal(external);
+    assert!(
+        refusal.contains("database.restoreFrom needs a database"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn backups_can_be_switched_off_and_on_with_a_smaller_volume() {
+    let large = backup(json!({"volume": {"storage": "20Gi"}}));
+    assert_eq!(update_refusal(large.clone(), json!({})), "");
+    assert_eq!(
+        update_refusal(json!({}), backup(json!({"volume": {"storage": "1Gi"}}))),
+        ""
+    );
+    let shrink = update_refusal(large, backup(json!({})));
+    assert!(
+        shrink.contains("database.backup.volume.storage cannot shrink"),
+        "{shrink}"
+    );
+}
 
 #[test]
 fn a_growth_that_was_refused_is_taken_back_to_the_size_of_the_volume_and_no_further() {
@@ -612,8 +730,7 @@ fn a_growth_that_was_refused_is_taken_back_to_the_size_of_the_volume_and_no_furt
 #[test]
 fn the_volume_of_one_store_takes_nothing_back_for_another() {
     for (name, field, spec) in VOLUMES {
-        let mut volumes =
-            json!({"database": "4Gi", "queue": "4Gi", "vector": "4Gi", "backend": "4Gi"});
+        let mut volumes = json!({"database": "4Gi", "queue": "4Gi", "vector": "4Gi", "backend": "4Gi", "backup": "4Gi"});
         volumes.as_object_mut().unwrap().remove(name);
         let refusal = update_refusal_beside(&volumes, spec("8Gi"), spec("4Gi"));
         let shrink = format!("{field} cannot shrink");

@@ -31,7 +31,7 @@ use crate::api::{ApiKeyRef, SecretKeyRef};
 pub use claim::ClaimFact;
 pub use gateway::{GatewayFacts, parents};
 pub use host_conflict::{HOST_CONFLICT, HostClaim, host_conflict, waits_for_host};
-pub use pod_contents::{PodContents, ReadSecrets};
+pub use pod_contents::{PodContents, ReadSecret, ReadSecrets};
 
 /// The facts that were read.
 #[derive(Clone, Debug)]
@@ -52,6 +52,8 @@ pub struct Facts {
     pub has_monitoring_kinds: bool,
     /// True when the cluster serves the kinds of the Gateway API.
     pub has_gateway_kinds: bool,
+    /// The volume claim of the backups, if the spec has one and it exists.
+    pub backup_claim: Option<ClaimFact>,
     /// The API key of an external vector store, if the spec refers to one.
     pub vector_key: Option<Referenced>,
     /// True when the spec refers to a Secret with the keys of clients that does not exist.
@@ -225,6 +227,8 @@ pub struct Referenced {
     pub reference: ApiKeyRef,
     /// Its value, if the Secret and its key exist.
     pub value: Option<ByteString>,
+    /// True when the label of the Secret admits it.
+    pub usable: bool,
 }
 
 /// The headers for an external backend.
@@ -233,6 +237,8 @@ pub struct HeaderFacts {
     pub secret: String,
     /// Its data, if it exists and could be read.
     pub data: Result<Option<BTreeMap<String, ByteString>>, StepFailure>,
+    /// True when its label admits it.
+    pub usable: bool,
 }
 
 impl std::fmt::Debug for HeaderFacts {

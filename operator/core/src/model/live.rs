@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentCondition, StatefulSet},
+        batch::v1::CronJob,
         core::v1::{PersistentVolumeClaim, Pod},
         networking::v1::Ingress,
     },
@@ -56,6 +57,8 @@ pub struct Live {
     pub retried: BTreeMap<Component, StepFailure>,
     /// Error of writing the monitoring objects, if that failed.
     pub monitoring_refused: Option<String>,
+    /// The CronJob of each component that has one.
+    pub cron_jobs: BTreeMap<Component, Arc<CronJob>>,
 }
 
 impl Live {

@@ -55,8 +55,21 @@ pub const PLAN_ONLY: &str = "shortener.dev/plan-only";
 /// Annotation with which the user lets the pods of a stack with `upgradePolicy: OnSpecChange` restart: another value
 /// than before counts as an edit of the spec.
 pub const RELEASE: &str = "shortener.dev/release";
+/// Annotation with which the user confirms the deletion of a stack with its data. The operator does not read it: a policy
+/// of the chart does.
+pub const CONFIRM_DELETE: &str = "shortener.dev/confirm-delete";
 /// Annotation on a workload with the record of its pods (see [`crate::model::record`]).
 pub const RECORD: &str = "shortener.dev/record";
+
+/// Label of a Secret that users who edit stacks may use, with the value `true`.
+pub const USABLE_BY_STACKS: &str = "shortener.dev/usable-by-stacks";
+
+/// Returns true when a Secret has the label that admits it.
+pub fn is_usable_by_stacks(secret: &ObjectMeta) -> bool {
+    let labels = secret.labels.as_ref();
+    let label = labels.and_then(|labels| labels.get(USABLE_BY_STACKS));
+    label.is_some_and(|value| value == "true")
+}
 
 /// Returns true when the user lets the operator only plan the stack.
 pub fn is_plan_only(stack: &ShortenerStack) -> bool {
@@ -105,6 +118,10 @@ components! {
     Worker = "worker",
     /// The removal of expired data, which the app's image does at times.
     Purge = "purge",
+    /// The backups of the database.
+    Backup = "backup",
+    /// The verification of these backups.
+    Verify = "verify",
     /// The managed collector of traces and logs.
     Otel = "otel",
     /// The managed backend of traces, logs and metrics.

@@ -4,6 +4,7 @@
 //! random sources.
 
 mod auth;
+mod backup;
 mod conflict;
 mod end_to_end;
 mod gateway;
@@ -27,7 +28,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{LinksSpec, PendingChange, Profile, RateLimits},
+    api::{ClientAddress, LinksSpec, PendingChange, Profile, RateLimits},
     model::{
         failure::StepFailure,
         metadata::{Component, StackIdentity},
@@ -36,6 +37,7 @@ use crate::{
 };
 
 pub use auth::Auth;
+pub use backup::{Backup, BackupPlace, Bucket, Restore, RestorePlace, Verification};
 pub use conflict::HostConflict;
 pub use end_to_end::{EndToEnd, EndToEndTarget, ProbeKey};
 pub use gateway::{Gateway, Routing};
@@ -70,6 +72,10 @@ pub struct ValidatedStack {
     pub queue: Option<Queue>,
     /// The removal of expired data.
     pub purge: Purge,
+    /// The backups of the database; `None` without any, and while the database is held.
+    pub backup: Option<Backup>,
+    /// The backup with which the database begins.
+    pub restore_from: Option<Restore>,
     /// The collector of traces and logs.
     pub collector: Option<Collector>,
     /// Settings of the monitoring objects for Prometheus and Grafana, if they are enabled.
@@ -180,6 +186,8 @@ pub struct App {
     pub trusted_hops: i32,
     /// True when the trace of a request's `traceparent` is continued.
     pub trust_incoming_trace: bool,
+    /// What log lines and spans show of the address of a client.
+    pub client_address: ClientAddress,
     /// True when port 3000 serves `/metrics`.
     pub expose_metrics: bool,
     /// The keys of clients, if the stack has any.

@@ -4,6 +4,8 @@
 //! children of the stores come from their table.
 
 pub mod app;
+pub mod backup;
+pub mod cron_job;
 pub mod disruption_budget;
 pub mod gateway;
 pub mod network_policy;
@@ -114,6 +116,7 @@ fn undeleted(stack: &ValidatedStack) -> BTreeSet<Component> {
     let mut held: BTreeSet<Component> = stack.held.keys().copied().collect();
     if stack.database.is_none() {
         held.extend(DATABASE_CLIENTS);
+        held.insert(Component::Verify);
     }
     held
 }
@@ -150,6 +153,7 @@ fn children(stack: &ValidatedStack) -> Children {
             .collect(),
         claims: managed()
             .filter_map(|(store, managed)| common::claim(stack, store.component, managed))
+            .chain(backup::claim(stack))
             .collect(),
         services: services(stack),
         stateful_sets: managed()
@@ -164,7 +168,12 @@ fn children(stack: &ValidatedStack) -> Children {
             gateway::deployment(stack),
         ])
         .collect(),
-        cron_jobs: all([purge::cron_job(stack)]).collect(),
+        cron_jobs: all([
+            purge::cron_job(stack),
+            backup::cron_job(stack),
+            backup::verify(stack),
+        ])
+        .collect(),
         autoscalers: all([app::autoscaler(stack)]).collect(),
         disruption_budgets: disruption_budgets(stack),
         ingresses: all([gateway::api_ingress(stack), gateway::ingress(stack)]).collect(),
@@ -176,6 +185,7 @@ pub(super) fn config_map(stack: &ValidatedStack, component: Component) -> Option
     let files = match component {
         Component::Gateway => gateway::files(stack),
         Component::Otel => otel::files(stack),
+        Component::Backup => backup::files(stack),
         _ => (stores::of(component)?.files)(stack),
     };
     let identity = &stack.identity;
@@ -192,6 +202,8 @@ fn service_accounts(stack: &ValidatedStack) -> Vec<ServiceAccount> {
         Some(Component::Gateway),
         stack.queue.as_ref().map(|_| Component::Worker),
         stack.purge.schedule.as_ref().map(|_| Component::Purge),
+        stack.backup.as_ref().map(|_| Component::Backup),
+        backup::verification(stack).map(|_| Component::Verify),
         stack.own_collector().map(|_| Component::Otel),
     ])
     .chain(managed_stores(stack).map(|store| store.component))
@@ -207,6 +219,8 @@ fn network_policies(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
         Some(network_policy::gateway(stack)),
         stack.queue.as_ref().map(|_| network_policy::worker(stack)),
         network_policy::purge(stack),
+        network_policy::backup(stack),
+        network_policy::verify(stack),
         stack.own_collector().map(|_| network_policy::otel(stack)),
     ])
     .chain(stores)

@@ -2,6 +2,7 @@
 //! source.
 
 mod app;
+mod backup;
 mod end_to_end;
 mod gateway;
 mod monitoring;
@@ -21,6 +22,7 @@ use crate::{
 pub(super) use super::stores::postgres::DATABASE_READY;
 pub use super::verdict::{Verdict, View, workload::reported_failure};
 pub use app::app_ready;
+pub use backup::{BACKUP_READY, BACKUP_VERIFIED, UNKNOWN_YET, backups};
 pub use end_to_end::{TASK, end_to_end, target};
 pub use gateway::{gateway_ready, has_address};
 pub use monitoring::{MONITORING_REFUSED, monitoring_ready};

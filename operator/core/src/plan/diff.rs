@@ -93,6 +93,13 @@ impl Changes {
         self.created.is_empty() && self.changed.is_empty() && self.deleted.is_empty()
     }
 
+    /// Moves a changed child to those that cannot be written. Its pods do not restart.
+    pub fn refuse(&mut self, child: ChildName, message: String) {
+        self.changed.retain(|changed| changed.child != child);
+        self.restarts.retain(|restart| restart.child != child);
+        self.blocked.push(BlockedChild { child, message });
+    }
+
     /// Returns true when running pods restart or end, or data is at risk.
     pub fn disturbs(&self) -> bool {
         !self.restarts.is_empty() || !self.risks.is_empty()
@@ -106,6 +113,15 @@ impl Changes {
 pub fn children(desired: &Desired) -> Result<Vec<ChildName>, serde_json::Error> {
     let rendered = rendered::children(desired)?.into_iter();
     Ok(rendered.map(|child| child.child).collect())
+}
+
+/// Returns the children that a plan has, as they are applied, without their kind.
+///
+/// # Errors
+/// A child cannot be expressed in JSON.
+pub fn objects(desired: &Desired) -> Result<BTreeMap<ChildName, Value>, serde_json::Error> {
+    let rendered = rendered::children(desired)?.into_iter();
+    Ok(rendered.map(|child| (child.child, child.object)).collect())
 }
 
 /// Returns what an apply of a plan would do to the live children. Values of Secrets are hidden.

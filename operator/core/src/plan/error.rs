@@ -1,6 +1,6 @@
 //! The errors of validation.
 
-use crate::model::failure::StepFailure;
+use crate::model::{failure::StepFailure, metadata::USABLE_BY_STACKS};
 
 /// Maximum length of a user name, a password or a key of a managed store in bytes.
 pub(in crate::plan) const MAX_CREDENTIAL: usize = 1024;
@@ -68,6 +68,15 @@ pub enum ValidateError {
         secret: String,
         /// The key, or the keys of which one is required.
         key: String,
+    },
+    /// A Secret that users who edit stacks may not use.
+    #[error(
+        "{field}: Secret {secret} does not exist or lacks the label {USABLE_BY_STACKS}=true, which admits it (podTemplatePolicy Restricted of the operator): create or label it, or remove the reference"
+    )]
+    SecretNotUsable {
+        field: String,
+        /// Name of the Secret.
+        secret: String,
     },
     /// The Secret with the headers for a backend does not exist or is empty.
     #[error(
@@ -162,6 +171,7 @@ impl ValidateError {
             Self::CredentialsIncomplete { .. } => "CredentialsIncomplete",
             Self::CredentialsUnusable { .. } => "CredentialsUnusable",
             Self::SecretNotFound { .. } | Self::HeadersNotFound(_) => "SecretNotFound",
+            Self::SecretNotUsable { .. } => "SecretNotUsable",
             Self::NotASize { .. } => "NotASize",
             Self::NotALabel { .. } => "NotALabel",
             Self::NotAnAnnotation { .. } => "NotAnAnnotation",
@@ -191,6 +201,7 @@ impl ValidateError {
             | Self::CredentialsIncomplete { .. }
             | Self::CredentialsUnusable { .. }
             | Self::SecretNotFound { .. }
+            | Self::SecretNotUsable { .. }
             | Self::HeadersNotFound(_)
             | Self::Unread(_)
             | Self::NameTaken(_)

@@ -48,7 +48,7 @@ pub fn foresee(mut facts: Facts) -> Facts {
 }
 
 /// Returns the facts of a cluster without this stack. It has every optional kind, and every Secret that the spec refers
-/// to.
+/// to, with the label that admits it.
 pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
     let spec = &stack.spec;
     let optional = references::optional(spec).into_iter();
@@ -63,12 +63,15 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         headers: references::headers_secret(spec).map(|secret| HeaderFacts {
             secret: secret.to_owned(),
             data: Ok(Some(data(&["authorization"]))),
+            usable: true,
         }),
         has_monitoring_kinds: true,
         has_gateway_kinds: true,
+        backup_claim: None,
         vector_key: references::vector_key(spec).map(|reference| Referenced {
             reference: reference.clone(),
             value: Some(placeholder()),
+            usable: true,
         }),
         missing_keys: false,
         gateway: GatewayFacts {
@@ -79,8 +82,8 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),
         contents: references::contents(spec, false)
-            .into_keys()
-            .map(|component| (component, Ok(PodContents::default())))
+            .into_iter()
+            .map(|(component, uses)| (component, Ok(PodContents::of_usable(&uses))))
             .collect(),
         identity,
     }

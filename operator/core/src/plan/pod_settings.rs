@@ -29,8 +29,8 @@ pub(super) fn of(
             "observability.backend.managed",
             &telemetry.backend.managed.as_ref()?.pod,
         ),
-        // Its pods have settings of the app's.
-        Component::Purge | Component::Stack => return None,
+        // Their pods have settings of the app's.
+        Component::Purge | Component::Backup | Component::Verify | Component::Stack => return None,
     })
 }
 

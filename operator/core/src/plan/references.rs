@@ -12,7 +12,7 @@ use super::{
     stores::{self, Definition, postgres},
 };
 use crate::{
-    api::{ApiKeyRef, Profile, ShortenerStack, ShortenerStackSpec},
+    api::{ApiKeyRef, BackupBucket, Profile, ShortenerStack, ShortenerStackSpec},
     model::{
         credentials,
         external::ExternalReference,
@@ -68,6 +68,14 @@ pub fn keys_secret(spec: &ShortenerStackSpec) -> Option<&str> {
 pub fn probe_key(spec: &ShortenerStackSpec) -> Option<&ApiKeyRef> {
     let settings = spec.gateway.end_to_end_probe.as_ref()?;
     settings.key_secret_ref.as_ref()
+}
+
+/// Returns the buckets of a spec.
+fn buckets(spec: &ShortenerStackSpec) -> impl Iterator<Item = &BackupBucket> {
+    let database = &spec.database;
+    let backup = database.backup.iter().flat_map(|backup| &backup.s3);
+    let restore = database.restore_from.iter().flat_map(|from| &from.s3);
+    backup.chain(restore).map(|bucket| &**bucket)
 }
 
 /// Returns the name of the Secret with the gateway's certificate, if the spec refers to one in `gateway.tls`.
@@ -140,6 +148,7 @@ pub fn secrets(stack: &ShortenerStack) -> BTreeSet<String> {
         certificate_secret(spec),
     ];
     names.extend(others.into_iter().flatten().map(str::to_owned));
+    names.extend(buckets(spec).map(|bucket| bucket.secret_ref.name.clone()));
     let keys = vector_key(spec).into_iter().chain(probe_key(spec));
     names.extend(keys.map(|reference| reference.name.clone()));
     names.extend(
@@ -184,7 +193,12 @@ mod tests {
                     ],
                 }},
             },
-            "database": {"external": {"secretRef": {"name": "database"}, "tls": tls}},
+            "database": {
+                "external": {"secretRef": {"name": "database"}, "tls": tls},
+                "backup": {"schedule": "@daily", "s3": {
+                    "endpoint": "https://s3.test", "bucket": "backups", "secretRef": {"name": "bucket"},
+                }},
+            },
             "cache": {"external": {"secretRef": {"name": "cache"}}},
             "queue": {"external": {"secretRef": {"name": "queue"}}},
             "vector": {"external": {
@@ -206,6 +220,7 @@ mod tests {
         let mut spec = with_every_reference();
         let referred = [
             "app-env",
+            "bucket",
             "ca",
             "cache",
             "certificate",
@@ -275,7 +290,8 @@ mod tests {
             found.into_keys().collect::<Vec<Component>>()
         };
         let mut settable = Component::WITH_PODS.to_vec();
-        settable.retain(|component| *component != Component::Purge);
+        let of_app = [Component::Purge, Component::Backup, Component::Verify];
+        settable.retain(|component| !of_app.contains(component));
         assert_eq!(found(&spec, false), settable);
         spec["profiles"] = json!([]);
         let base = [Component::App, Component::Gateway, Component::Postgres];

@@ -1,11 +1,14 @@
 //! Last step: from the outcome of the other steps to the status. Pure; the driver writes it, once per reconcile.
 
+mod backups;
 mod ignored;
 mod measured;
 mod volumes;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::ResourceExt;
+
+pub(super) use backups::runs;
 
 use super::{
     conditions::{self, DEGRADED, PROGRESSING, READY, RECONCILING, STALLED, Verdict, View},
@@ -67,6 +70,12 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         Some(stack) => measured::results(View { stack, live }, &previous.conditions, stamp),
         None => last_seen(stack, &previous),
     });
+    let backups = backups::listed(known, live, &previous.backups);
+    if let Some(stack) = known {
+        let view = View { stack, live };
+        let verdicts = backups::conditions(view, &backups, &previous.conditions, now, stamp);
+        conditions.extend(verdicts);
+    }
     let (profiles, desired_workers) = match outcome {
         Outcome::Applied(validated, _) => {
             (names(&validated.profiles()), decided_workers(validated))
@@ -93,6 +102,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         plan,
         pending_changes: pending.unwrap_or(previous.pending_changes),
         volumes: volumes::sizes(live),
+        backups,
     }
 }
 

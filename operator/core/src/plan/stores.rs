@@ -36,9 +36,15 @@ use crate::{
 /// The stack's own programs.
 pub(super) const PROGRAMS: [Component; 2] = [Component::App, Component::Worker];
 
-/// The components that use the database. All of them send traces and logs.
-pub(super) const DATABASE_CLIENTS: [Component; 3] =
-    [Component::App, Component::Worker, Component::Purge];
+/// The components that use the database.
+pub(super) const DATABASE_CLIENTS: [Component; 4] = [
+    Component::App,
+    Component::Worker,
+    Component::Purge,
+    Component::Backup,
+];
+/// The components that send traces and logs.
+pub(super) const TRACED: [Component; 3] = [Component::App, Component::Worker, Component::Purge];
 
 /// A store: everything in which it differs from the others. Functions that return an object return `None` if the
 /// operator does not run the store.
@@ -111,6 +117,8 @@ pub(super) fn of(component: Component) -> Option<&'static Definition> {
         | Component::Gateway
         | Component::Worker
         | Component::Purge
+        | Component::Backup
+        | Component::Verify
         | Component::Otel
         | Component::Stack => None,
     }

@@ -4,6 +4,7 @@
 //! cluster.
 
 mod auth;
+mod backup;
 mod contents;
 mod end_to_end;
 mod gateway;
@@ -76,14 +77,12 @@ pub fn validate(
     let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
     let draining = drain(stack, &facts.queue).draining();
     let workers = workers(spec, defaults, scaling::workers(spec, &facts.queue));
-    let queue = optional.remove(&Component::Rabbitmq).and_then(|store| {
-        let queue = rabbitmq::resolve(&near, store, workers, draining);
-        held.part(Component::Rabbitmq, queue)
-    });
-    let vector = optional.remove(&Component::Qdrant).and_then(|store| {
-        let vector = qdrant::resolve(&near, store, facts.vector_key);
-        held.part(Component::Qdrant, vector)
-    });
+    let queue = optional.remove(&Component::Rabbitmq);
+    let queue = queue.map(|store| rabbitmq::resolve(&near, store, workers, draining));
+    let queue = queue.and_then(|queue| held.part(Component::Rabbitmq, queue));
+    let vector = optional.remove(&Component::Qdrant);
+    let vector = vector.map(|store| qdrant::resolve(&near, store, facts.vector_key));
+    let vector = vector.and_then(|vector| held.part(Component::Qdrant, vector));
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
@@ -96,16 +95,18 @@ pub fn validate(
         image_pull_secrets: spec.image_pull_secrets.clone(),
         app: scaling::app(app, stack, live, facts.rival),
         gateway: gateway::gateway(spec, defaults, &identity.namespace, facts.gateway),
+        backup: backup::backup(&near, &identity, database.as_ref(), facts.backup_claim),
         database,
         cache,
         queue,
         purge: purge(spec),
+        restore_from: backup::restore(&near, &identity),
         collector,
         monitoring: held.part(Component::Stack, monitoring).flatten(),
         has_monitoring_kinds: facts.has_monitoring_kinds,
         has_gateway_kinds: facts.has_gateway_kinds,
         vector,
-        user_checksums: contents::checksums(&near, facts.contents, &mut held),
+        user_checksums: contents::checksums(&near, &facts.contents, &mut held),
         checksum_key,
         scrape_from: spec.observability.scrape_from.clone(),
         operator: defaults.operator.clone(),
@@ -116,7 +117,7 @@ pub fn validate(
         refused_templates: BTreeSet::new(),
         pending: Vec::new(),
     };
-    pod_templates::add(spec, &mut validated, &mut held);
+    pod_templates::add(spec, defaults, &facts.contents, &mut validated, &mut held);
     held.note(&mut validated, &facts.programs);
     Ok(validated)
 }
@@ -179,6 +180,7 @@ fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, job_i
         limits: spec.rate_limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,
         trust_incoming_trace: spec.gateway.trust_incoming_trace,
+        client_address: spec.logs.clone().unwrap_or_default().client_address,
         expose_metrics: spec.gateway.expose_metrics,
         auth: auth::auth(spec, missing_keys),
         job_ids,
@@ -215,6 +217,8 @@ fn purge(spec: &ShortenerStackSpec) -> Purge {
     Purge {
         schedule: Some(schedule).filter(|schedule| !schedule.is_empty()),
         retention_days: purge.retention_days.unwrap_or(RETENTION_DAYS),
+        audit_days: purge.audit_days,
+        document_days: purge.document_days,
     }
 }
 

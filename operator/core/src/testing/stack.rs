@@ -22,7 +22,7 @@ use crate::{
     model::{
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, USERNAME_KEY},
-        defaults::{Defaults, Images},
+        defaults::{Defaults, Images, PodTemplatePolicy},
         external::{self, ExternalReference},
         facts::{
             CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, PodContents,
@@ -95,12 +95,15 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         headers: references::headers_secret(spec).map(|secret| HeaderFacts {
             secret: secret.to_owned(),
             data: Ok(Some(data(&["authorization", "x-scope-orgid"]))),
+            usable: true,
         }),
         has_monitoring_kinds: false,
         has_gateway_kinds: false,
+        backup_claim: None,
         vector_key: references::vector_key(spec).map(|reference| Referenced {
             reference: reference.clone(),
             value: Some(ByteString(b"s3cret".to_vec())),
+            usable: true,
         }),
         missing_keys: false,
         gateway: GatewayFacts {
@@ -108,6 +111,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
                 Ok(Referenced {
                     reference: reference.clone(),
                     value: Some(ByteString(b"s3cret".to_vec())),
+                    usable: true,
                 })
             }),
             ..GatewayFacts::default()
@@ -116,8 +120,8 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),
         contents: references::contents(spec, false)
-            .into_keys()
-            .map(|component| (component, Ok(PodContents::default())))
+            .into_iter()
+            .map(|(component, uses)| (component, Ok(PodContents::of_usable(&uses))))
             .collect(),
     }
 }
@@ -172,9 +176,12 @@ pub fn defaults() -> Defaults {
             otel: image("otel:1"),
             telemetry: image("lgtm:1"),
             qdrant: image("qdrant:1.19"),
+            rclone: image("rclone:1"),
         },
         gateway_allow_from: vec![peer("ingress-nginx", "controller")],
         operator: peer("operators", "operator"),
+        pod_template_policy: PodTemplatePolicy::Restricted,
+        probe_hosts: vec!["*.ingress-nginx.svc".to_owned()],
     }
 }
 

@@ -27,6 +27,7 @@ use super::{HeldComponent, PlanError, PlanReport};
 use crate::{
     kubernetes::{
         children::{self, ReadError, present},
+        dry_run,
         inventory::Inventory,
         watch_report::Reports,
     },
@@ -56,7 +57,7 @@ pub(super) fn with_nothing(
     Ok(report)
 }
 
-/// Plans a stack in a cluster. Only reads.
+/// Plans a stack in a cluster. Reads, and asks whether changes would be accepted, but stores nothing.
 pub(super) async fn with_cluster(
     client: Client,
     mut stack: ShortenerStack,
@@ -79,8 +80,15 @@ pub(super) async fn with_cluster(
         .map_err(refusal)?
         .desired;
     let live = children::read(&client, &identity, &diff::children(&wanted)?).await?;
+    let objects = diff::objects(&wanted)?;
     let mut report = report(&stack, facts, &defaults, &live)?;
     report.exists = exists;
+    let asked = dry_run::confirm(&client, &namespace, objects, &mut report.changes).await;
+    if let Err(error) = asked {
+        report.notes.push(format!(
+            "whether the API server accepts each change is unknown: {error}"
+        ));
+    }
     Ok(report)
 }
 

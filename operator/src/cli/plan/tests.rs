@@ -6,7 +6,7 @@ use shortener_operator_core::plan::diff::ChildName;
 
 use super::*;
 use crate::testing::{
-    api_server::FakeApiServer,
+    api_server::{FakeApiServer, Fault},
     settings,
     shared::stored_stack,
     world::{NAMESPACE, World},
@@ -66,6 +66,28 @@ async fn what_a_plan_says_is_what_the_operator_then_does() {
         .map(|restart| restart.child.to_string())
         .collect();
     assert_eq!(restarted, ["Deployment/acme-app"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_names_what_the_api_server_refuses_and_what_it_was_not_asked() {
+    let world = World::with_stack(json!({})).await;
+    let spec = json!({"app": {"image": "app:2"}});
+    world
+        .server
+        .fail_kind::<Deployment>(Some(Fault::Refuse(422)));
+    let report = planned(&world.server, spec.clone()).await;
+    let blocked = &report.changes.blocked[0];
+    assert_eq!(blocked.child.to_string(), "Deployment/acme-app");
+    assert!(blocked.message.contains("this failure was asked for"));
+    assert_eq!(report.changes.restarts, []);
+    world
+        .server
+        .fail_kind::<Deployment>(Some(Fault::Refuse(500)));
+    let report = planned(&world.server, spec).await;
+    assert_eq!(report.changes.blocked, []);
+    assert_eq!(report.changes.restarts.len(), 1);
+    assert!(report.notes[0].contains("is unknown"), "{:?}", report.notes);
+    assert_eq!(world.server.writes(), []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,4 +68,6 @@ default_images! {
     telemetry: "telemetry_image", "telemetry-image", "TELEMETRY_IMAGE", "grafana/otel-lgtm:0.31.0";
     /// Image of the managed vector store
     qdrant: "qdrant_image", "qdrant-image", "QDRANT_IMAGE", "qdrant/qdrant:v1.19.0";
+    /// Image of rclone, which copies backups to and from an object store
+    rclone: "rclone_image", "rclone-image", "RCLONE_IMAGE", "rclone/rclone:1.76.0";
 }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, str::FromStr};
 
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
+use shortener_operator_core::model::defaults::PodTemplatePolicy;
 
 /// Namespaces, sorted and without duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,44 @@ impl FromStr for Peers {
         peers
             .map(Self)
             .map_err(|error| format!("is not a JSON list of NetworkPolicyPeer: {error}"))
+    }
+}
+
+/// Names of hosts, each of which may begin with `*.`; `*` is every host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hosts(pub Vec<String>);
+
+impl FromStr for Hosts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_host = |item: &&str| {
+            let name = item.strip_prefix("*.").unwrap_or(item);
+            *item == "*"
+                || name
+                    .split('.')
+                    .all(|label| !label.is_empty() && is_label(label))
+        };
+        if let Some(wrong) = items(text).find(|item| !is_host(item)) {
+            return Err(format!(
+                "`{wrong}` is not a host: write lower case letters, digits, '-' and '.', and at most *. before them"
+            ));
+        }
+        Ok(Self(items(text).map(str::to_owned).collect()))
+    }
+}
+
+/// Reads what users who edit stacks can do with `podTemplate`.
+///
+/// # Errors
+/// The text is no such policy.
+pub fn pod_template_policy(text: &str) -> Result<PodTemplatePolicy, String> {
+    match text {
+        "Restricted" => Ok(PodTemplatePolicy::Restricted),
+        "Unrestricted" => Ok(PodTemplatePolicy::Unrestricted),
+        _ => Err(format!(
+            "`{text}` is not a policy: write Restricted or Unrestricted"
+        )),
     }
 }
 

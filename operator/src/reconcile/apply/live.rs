@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
+    batch::v1::CronJob,
     core::v1::{PersistentVolumeClaim, Pod},
     networking::v1::Ingress,
 };
@@ -49,6 +50,9 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
             .extend(workload.map(|workload| (component, workload)));
         let claim = inventory.kept::<PersistentVolumeClaim>(namespace, &name);
         live.claims.extend(claim.map(|claim| (component, claim)));
+        let cron_job = inventory.kept::<CronJob>(namespace, &name);
+        live.cron_jobs
+            .extend(cron_job.map(|cron_job| (component, cron_job)));
     }
     live
 }

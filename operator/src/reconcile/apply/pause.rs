@@ -20,9 +20,15 @@ use super::{
 use crate::kubernetes::refusal::is_absent;
 
 impl Pass<'_> {
-    /// Suspends the removal of expired data. The rest of the object stays as it is, even where it was edited.
+    /// Suspends the CronJobs. The rest of each stays as it is, even where it was edited.
     pub(super) async fn suspend(&mut self) {
-        let name = component_name(&self.identity.name, Component::Purge);
+        for component in [Component::Purge, Component::Backup, Component::Verify] {
+            self.suspend_one(component).await;
+        }
+    }
+
+    async fn suspend_one(&mut self, component: Component) {
+        let name = component_name(&self.identity.name, component);
         let inventory = &self.scope.inventory;
         let live = inventory.kept::<CronJob>(&self.identity.namespace, &name);
         let Some(live) = live.filter(|live| {

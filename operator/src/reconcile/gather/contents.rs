@@ -8,10 +8,12 @@ use shortener_operator_core::{
     api::ShortenerStackSpec,
     model::{
         checksum::find_of_user,
-        facts::{PodContents, ReadSecrets},
+        facts::{PodContents, ReadSecret, ReadSecrets},
         failure::StepFailure,
         kinds::Deletion,
-        metadata::{CONFIG_CHECKSUM, Component, StackIdentity, component_name},
+        metadata::{
+            CONFIG_CHECKSUM, Component, StackIdentity, component_name, is_usable_by_stacks,
+        },
         ownership::{Ownership, ownership},
         pod_uses::HasPods,
     },
@@ -37,8 +39,13 @@ pub(super) async fn contents(
     let names: BTreeSet<String> = names.collect();
     let reads = names.into_iter().map(|name| async move {
         let secret = read_secret(scope, identity, &name).await;
-        let data = secret.map(|secret| secret.map(|secret| secret.data.unwrap_or_default()));
-        (name, data.map_err(|error| unread(&error)))
+        let read = secret.map(|secret| {
+            secret.map(|secret| ReadSecret {
+                usable: is_usable_by_stacks(&secret.metadata),
+                data: secret.data.unwrap_or_default(),
+            })
+        });
+        (name, read.map_err(|error| unread(&error)))
     });
     let secrets: ReadSecrets = stream::iter(reads)
         .buffer_unordered(READS_AT_ONCE)

@@ -2,7 +2,10 @@
 
 use shortener_operator_core::{
     api::ShortenerStackSpec,
-    model::{facts::HeaderFacts, metadata::StackIdentity},
+    model::{
+        facts::HeaderFacts,
+        metadata::{StackIdentity, is_usable_by_stacks},
+    },
     plan::references,
 };
 
@@ -16,9 +19,12 @@ pub(super) async fn headers(
 ) -> Option<HeaderFacts> {
     let name = references::headers_secret(spec)?;
     let secret = read_secret(scope, identity, name).await;
+    let found = secret.as_ref().ok().and_then(Option::as_ref);
+    let usable = found.is_some_and(|secret| is_usable_by_stacks(&secret.metadata));
     let data = secret.map(|secret| secret.map(|secret| secret.data.unwrap_or_default()));
     Some(HeaderFacts {
         secret: name.to_owned(),
         data: data.map_err(|error| unread(&error)),
+        usable,
     })
 }

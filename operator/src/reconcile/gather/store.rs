@@ -17,7 +17,7 @@ use shortener_operator_core::{
             ClaimFact, CredentialState, ExternalAccess, Referenced, RunningServer, StoreFacts,
             TlsEntry,
         },
-        metadata::{Component, StackIdentity, component_name},
+        metadata::{Component, StackIdentity, component_name, is_usable_by_stacks},
     },
     plan::stores,
 };
@@ -37,7 +37,9 @@ pub(super) async fn entry(
     reference: &ApiKeyRef,
 ) -> Result<Referenced, kube::Error> {
     let secret = read_secret(scope, identity, &reference.name).await?;
+    let found = secret.as_ref();
     Ok(Referenced {
+        usable: found.is_some_and(|secret| is_usable_by_stacks(&secret.metadata)),
         value: secret.and_then(|secret| secret.data?.remove(&reference.key)),
         reference: reference.clone(),
     })
@@ -110,19 +112,37 @@ async fn managed(
     let running = scope
         .inventory
         .kept::<StatefulSet>(&identity.namespace, &name);
-    let claim = scope
-        .inventory
-        .kept::<PersistentVolumeClaim>(&identity.namespace, &name);
-    let claim = match claim {
-        // A claim that others made, or that lost a label, is not watched. The cache has none.
-        None if component != Component::Cache => claims.get_opt(&name).await?.map(Arc::new),
-        kept => kept,
+    let claim = match component {
+        Component::Cache => None,
+        _ => claim(scope, identity, component).await?,
     };
     Ok(StoreFacts::Managed {
         credentials,
         running: running.as_deref().and_then(RunningServer::of),
-        claim: claim.as_deref().map(ClaimFact::of),
+        claim,
     })
+}
+
+/// Reads the volume claim of a component, if it exists.
+pub(super) async fn claim(
+    scope: &Scope,
+    identity: &StackIdentity,
+    component: Component,
+) -> Result<Option<ClaimFact>, kube::Error> {
+    let name = component_name(&identity.name, component);
+    let kept = scope
+        .inventory
+        .kept::<PersistentVolumeClaim>(&identity.namespace, &name);
+    let claim = match kept {
+        // A claim that others made, or that lost a label, is not watched.
+        None => {
+            let claims: Api<PersistentVolumeClaim> =
+                Api::namespaced(scope.context.client.clone(), &identity.namespace);
+            claims.get_opt(&name).await?.map(Arc::new)
+        }
+        kept => kept,
+    };
+    Ok(claim.as_deref().map(ClaimFact::of))
 }
 
 /// Returns data for a new Secret. Everything but the user name is random.

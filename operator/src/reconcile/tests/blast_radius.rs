@@ -10,7 +10,7 @@ use k8s_openapi::{
     },
 };
 use serde_json::{Value, json};
-use shortener_operator_core::model::metadata::INSTANCE_LABEL;
+use shortener_operator_core::model::metadata::{INSTANCE_LABEL, USABLE_BY_STACKS};
 
 use super::lifecycle::CHILDREN;
 use crate::testing::{
@@ -257,8 +257,10 @@ fn broken() -> Vec<Broken> {
 
 fn create_their_secret(world: &World) {
     world.server.create(&Secret {
-        metadata: serde_json::from_value(json!({"name": "theirs", "namespace": NAMESPACE}))
-            .unwrap(),
+        metadata: serde_json::from_value(json!({
+            "name": "theirs", "namespace": NAMESPACE, "labels": {USABLE_BY_STACKS: "true"},
+        }))
+        .unwrap(),
         data: Some([("key".to_owned(), ByteString(b"redis://one:6379".to_vec()))].into()),
         ..Secret::default()
     });

@@ -12,7 +12,10 @@ use k8s_openapi::{
     },
 };
 use serde_json::{Value, json};
-use shortener_operator_core::model::prometheus::{PrometheusRule, ServiceMonitor};
+use shortener_operator_core::model::{
+    metadata::USABLE_BY_STACKS,
+    prometheus::{PrometheusRule, ServiceMonitor},
+};
 
 use super::{drift::recreates, with};
 use crate::testing::world::{NAMESPACE, World};
@@ -201,8 +204,10 @@ async fn the_headers_of_a_backend_are_waited_for_and_followed_and_never_copied()
         degraded.message
     );
     world.server.create(&Secret {
-        metadata: serde_json::from_value(json!({"name": "headers", "namespace": NAMESPACE}))
-            .unwrap(),
+        metadata: serde_json::from_value(json!({
+            "name": "headers", "namespace": NAMESPACE, "labels": {USABLE_BY_STACKS: "true"},
+        }))
+        .unwrap(),
         data: Some([("authorization".to_owned(), ByteString(b"s3cret".to_vec()))].into()),
         ..Secret::default()
     });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::{PlanStatus, ShortenerStack},
@@ -11,7 +11,7 @@ use shortener_operator_core::{
 
 use super::lifecycle::CHILDREN;
 use crate::testing::{
-    api_server::FakeApiServer,
+    api_server::{FakeApiServer, Fault},
     shared::stored_stack,
     world::{NAMESPACE, World},
 };
@@ -55,6 +55,23 @@ async fn a_new_stack_that_is_only_planned_gets_its_plan_and_no_object() {
     world.settle().await;
     assert_eq!(world.children().len(), CHILDREN.len());
     assert_eq!(plan(&world), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_the_api_server_refuses_is_named_in_the_plan() {
+    let world = World::with_stack(json!({})).await;
+    world
+        .server
+        .fail_kind::<Deployment>(Some(Fault::Refuse(422)));
+    only_plan(&world, json!({"app": {"image": "app:2"}}));
+    world.settle().await;
+    let planned = plan(&world).unwrap();
+    assert_eq!(planned.blocked, ["Deployment/acme-app"], "{planned:?}");
+    assert_eq!(planned.restarts, Vec::<String>::new());
+    assert_eq!(world.child_writes(), Vec::<String>::new());
+    world.server.fail_kind::<Deployment>(None);
+    world.pass(Duration::from_secs(900)).await;
+    assert_eq!(plan(&world).unwrap().restarts, ["Deployment/acme-app"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,9 +8,12 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 
+use shortener_operator_core::model::{defaults::PodTemplatePolicy, metadata::USABLE_BY_STACKS};
+
 use super::lifecycle::CHILDREN;
 use crate::testing::{
     api_server::{FakeApiServer, Fault},
+    settings,
     shared::stored_stack,
     world::{NAMESPACE, World},
 };
@@ -33,8 +36,10 @@ fn app(optional: bool) -> Value {
 /// Returns a stack whose app reads Secret `theirs` by a variable, and whose database reads Secret `sidecar` in a container
 /// of the user.
 fn spec() -> Value {
-    let sidecar =
-        json!({"name": "mine", "image": "mine:1", "envFrom": [{"secretRef": {"name": "sidecar"}}]});
+    let sidecar = json!({
+        "name": "mine", "image": "mine:1", "envFrom": [{"secretRef": {"name": "sidecar"}}],
+        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+    });
     json!({
         "app": app(false),
         "database": {"managed": {"podTemplate": {"spec": {"containers": [sidecar]}}}},
@@ -43,7 +48,9 @@ fn spec() -> Value {
 
 fn create(world: &World, name: &str) {
     let secret: Secret = serde_json::from_value(json!({
-        "metadata": {"name": name, "namespace": NAMESPACE},
+        "metadata": {
+            "name": name, "namespace": NAMESPACE, "labels": {USABLE_BY_STACKS: "true"},
+        },
         "data": {"url": "b25l", "other": "b25l"},
     }))
     .unwrap();
@@ -68,8 +75,27 @@ fn only(writes: &[String], child: &str) {
     );
 }
 
+/// Starts an operator whose stacks may name every Secret.
+fn unrestricted() -> World {
+    let mut settings = settings();
+    settings.pod_template_policy = PodTemplatePolicy::Unrestricted;
+    World::start_set(settings, FakeApiServer::default())
+}
+
+/// Starts a stack whose Secrets are missing, and may have any label.
+async fn without_secrets(spec: Value) -> World {
+    let world = unrestricted();
+    world.server.create(&stored_stack(spec));
+    world.settle().await;
+    world.server.forget_writes();
+    world
+}
+
 async fn complete() -> World {
-    let world = World::start(FakeApiServer::default());
+    complete_in(World::start(FakeApiServer::default())).await
+}
+
+async fn complete_in(world: World) -> World {
     create(&world, "theirs");
     create(&world, "sidecar");
     world.server.create(&stored_stack(spec()));
@@ -79,8 +105,44 @@ async fn complete() -> World {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_secret_that_nobody_admitted_reaches_no_pod() {
+    let world = complete().await;
+    let before = world.checksum::<Deployment>("acme-app");
+    let label = |value: &str| {
+        world.server.edit::<Secret>(NAMESPACE, "theirs", |secret| {
+            secret["metadata"]["labels"][USABLE_BY_STACKS] = value.into();
+            secret["data"]["url"] = "dHdv".into();
+        });
+    };
+    label("false");
+    world.settle().await;
+    let refused = world.condition("acme", "AppReady");
+    assert_eq!(refused.reason, "SecretNotUsable", "{}", refused.message);
+    assert_eq!(world.checksum::<Deployment>("acme-app"), before);
+    assert_eq!(world.child_writes(), [] as [String; 0]);
+    label("true");
+    world.settle().await;
+    assert_ne!(world.checksum::<Deployment>("acme-app"), before);
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+}
+
+/// The kubelet gives a waiting pod each Secret that appears, whatever its labels are.
+#[tokio::test(start_paused = true)]
+async fn no_pod_waits_for_a_secret_that_may_appear_without_its_label() {
+    for optional in [false, true] {
+        let world = World::with_stack(json!({"app": app(optional)})).await;
+        assert!(!world.children().contains(&APP.to_owned()), "{optional}");
+        let refused = world.condition("acme", "AppReady");
+        assert_eq!(refused.reason, "SecretNotUsable", "{}", refused.message);
+        create(&world, "theirs");
+        world.settle().await;
+        assert!(world.children().contains(&APP.to_owned()), "{optional}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn hundreds_of_secrets_are_read_within_the_time_for_reads() {
-    let world = World::start(FakeApiServer::default());
+    let world = unrestricted();
     let late = Fault::AnswerLate(Duration::from_millis(50));
     world.server.fail_reads_of("secrets", Some(late));
     let variables: Vec<Value> = (0..300)
@@ -119,7 +181,7 @@ async fn a_changed_secret_restarts_the_pods_that_read_it_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_secret_restarts_nothing_and_freezes_nothing() {
-    let world = complete().await;
+    let world = complete_in(unrestricted()).await;
     let checksums = |world: &World| {
         let app = world.checksum::<Deployment>("acme-app");
         (app, world.checksum::<StatefulSet>("acme-postgres"))
@@ -155,7 +217,7 @@ async fn a_deleted_secret_restarts_nothing_and_freezes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_stack_with_a_missing_secret_is_whole_and_its_pods_follow_the_secret() {
-    let world = World::with_stack(spec()).await;
+    let world = without_secrets(spec()).await;
     assert_eq!(world.children(), CHILDREN);
     assert_eq!(world.condition("acme", "Degraded").status, "False");
     let before = world.checksum::<Deployment>("acme-app");
@@ -167,7 +229,7 @@ async fn a_new_stack_with_a_missing_secret_is_whole_and_its_pods_follow_the_secr
 
 #[tokio::test(start_paused = true)]
 async fn an_optional_secret_restarts_the_pods_when_it_appears_and_when_it_is_deleted() {
-    let world = World::with_stack(json!({"app": app(true)})).await;
+    let world = without_secrets(json!({"app": app(true)})).await;
     let absent = world.checksum::<Deployment>("acme-app");
     create(&world, "theirs");
     world.settle().await;

@@ -15,7 +15,10 @@ fn changes() -> Value {
         "metadata": {"labels": {"team": "links"}},
         "spec": {
             "securityContext": {"runAsUser": null, "runAsGroup": null},
-            "containers": [{"name": "proxy", "image": "proxy:1", "resources": {"limits": {"memory": "64Mi"}}}],
+            "containers": [{
+                "name": "proxy", "image": "proxy:1", "resources": {"limits": {"memory": "64Mi"}},
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
         },
     })
 }

@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::metadata::{Component, labels},
+    model::metadata::{Component, USABLE_BY_STACKS, labels},
 };
 
 use crate::testing::{
@@ -207,7 +207,9 @@ async fn a_limit_that_answers_and_a_single_failure_say_nothing() {
 
 /// Creates the Secret with the key for the end-to-end probe.
 fn create_key(world: &World, key: &str) {
-    let secret = json!({"metadata": {"name": "probe", "namespace": NAMESPACE}});
+    let secret = json!({"metadata": {
+        "name": "probe", "namespace": NAMESPACE, "labels": {USABLE_BY_STACKS: "true"},
+    }});
     let mut secret: Secret = serde_json::from_value(secret).unwrap();
     let data = k8s_openapi::ByteString(format!("{key}\n").into_bytes());
     secret.data = Some([("api-key".to_owned(), data)].into());
@@ -229,6 +231,31 @@ async fn the_passage_has_the_key_of_the_secret_that_the_spec_names() {
     assert_eq!(state(&world, "EndToEnd"), is("True", "Passed"));
     let seen = world.gateway.seen();
     assert!(!seen.is_empty() && seen.iter().all(|seen| seen.key.as_ref() == Some(&key)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_key_is_sent_of_a_secret_that_lost_its_label_and_nothing_to_other_addresses() {
+    let world = probed(json!({"keySecretRef": {"name": "probe"}})).await;
+    create_key(&world, "k");
+    world.settle().await;
+    world.server.edit::<Secret>(NAMESPACE, "probe", |secret| {
+        secret["metadata"]["labels"] = json!({});
+    });
+    world.settle().await;
+    let refused = world.condition("acme", "EndToEnd");
+    assert_eq!(refused.reason, "SecretNotUsable", "{}", refused.message);
+    let probe = |probe: Value| {
+        world.edit_spec("acme", |spec| spec["gateway"]["endToEndProbe"] = probe);
+    };
+    probe(json!({"probeUrl": "http://10.0.0.1:6443"}));
+    world.settle().await;
+    world.gateway.seen();
+    world.pass(Duration::from_secs(900)).await;
+    assert_eq!(state(&world, "EndToEnd"), is("False", "AddressNotAllowed"));
+    assert_eq!(world.gateway.seen().len(), 0);
+    probe(json!({"probeUrl": "http://controller.ingress-nginx.svc"}));
+    world.settle().await;
+    assert_eq!(state(&world, "EndToEnd"), is("True", "Passed"));
 }
 
 #[tokio::test(start_paused = true)]

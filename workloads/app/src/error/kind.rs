@@ -47,6 +47,7 @@ impl Error {
             Self::DeadLettersBusy => (409, "dead-letters-busy", "Dead letters busy"),
 
             // What the app depends on, and the app itself.
+            Self::StorageReserved => (503, "storage-reserved", "Storage reserved"),
             Self::QueueUnavailable(_) => (503, "queue-unavailable", "Queue unavailable"),
             Self::VectorUnavailable(_) => (503, "vector-unavailable", "Vector store unavailable"),
             Self::OtherCollection(_) => (503, "vector-collection-mismatch", "Collection mismatch"),
@@ -81,7 +82,7 @@ impl Error {
             | Self::Busy
             | Self::Deadline => Some(1),
             // The user has to act first.
-            Self::OtherCollection(_) => Some(60),
+            Self::OtherCollection(_) | Self::StorageReserved => Some(60),
             _ => None,
         }
     }

@@ -1,17 +1,19 @@
 //! The bucket of one client in this replica, and its account with the bucket that all replicas share. It names no clock:
-//! every time is in nanoseconds after one start.
+//! every time is in nanoseconds after one start. A request costs one token or more.
 //!
 //! A replica first spends tokens of a client without the shared bucket, up to an eighth of the burst. Then it reports
-//! them, with the age of the first one, and asks for each further token, as long as the shared bucket is not full again,
+//! them, with the age of the first one, and asks for the tokens of each further request, as long as the shared bucket is not full again,
 //! as far as this replica knows.
 //!
-//! In any period t, R replicas together therefore let a client pass at most `burst + rate * t + R * burst / 4` times. In
+//! In any period t, R replicas together therefore let a client spend at most `burst + rate * t + R * burst / 4` tokens. In
 //! each replica, up to an eighth of the burst may be reported as if it had been spent before the period, and up to an
 //! eighth is not yet reported at its end. A client that keeps to the rate is not refused, because the age of its tokens
 //! counts as time in which they came back.
 
 use super::Rate;
 
+/// The size in bytes of a body for which a request costs one token more.
+const TOKEN_BYTES: u64 = 8 * 1024;
 /// The part of the burst that a replica spends without the shared bucket: one of so many.
 const CREDIT: u32 = 8;
 /// The age up to which a report tells the age of a token, and the time for which the shared bucket is remembered once it
@@ -27,17 +29,32 @@ pub(super) struct Terms {
     pub(super) capacity: u64,
     /// The tokens that a replica spends before it asks the shared bucket; `None` if there is none.
     credit: Option<u32>,
+    /// The maximum cost of a request, so that the largest one passes as well, after a pause.
+    most: u32,
 }
 
 impl Terms {
     /// Returns the figures of a limit.
     pub(super) fn of(rate: Rate, is_shared: bool) -> Self {
         let (interval, capacity) = rate.times();
+        let credit = is_shared.then_some(rate.burst / CREDIT);
         Self {
             interval: super::nanoseconds(interval),
             capacity: super::nanoseconds(capacity),
-            credit: is_shared.then_some(rate.burst / CREDIT),
+            credit,
+            most: rate.burst.max(1) - credit.unwrap_or(0),
         }
+    }
+
+    /// Returns the number of tokens that a request with so many bytes in its body costs.
+    pub(super) fn cost(&self, bytes: u64) -> u32 {
+        let cost = 1 + bytes / TOKEN_BYTES;
+        self.most.min(cost.try_into().unwrap_or(u32::MAX))
+    }
+
+    /// Returns the time in which these tokens are refilled.
+    pub(super) fn time_of(&self, tokens: u32) -> u64 {
+        self.interval.saturating_mul(tokens.into())
     }
 
     /// Returns the time for which a full bucket is remembered, so that late reports count from their own time on.
@@ -51,15 +68,18 @@ impl Terms {
 pub(super) enum BucketVerdict {
     /// It passes; the bucket is full again after this time.
     Passes(u64),
-    /// It is refused; the next token comes after this time.
+    /// It is refused; there are enough tokens after this time.
     Refused(u64),
     /// The shared bucket decides.
     Asks(Demand),
 }
 
-/// A question to the shared bucket for one token, with a report of others. Only one question at a time has a report.
+/// A question to the shared bucket for the tokens of a request, with a report of others. Only one question at a time has a
+/// report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Demand {
+    /// The tokens that the request costs.
+    pub(super) cost: u32,
     /// The tokens that were spent and not reported.
     pub(super) debt: u32,
     /// The time since the first of them.
@@ -71,7 +91,7 @@ pub(super) struct Demand {
 pub(super) struct Grant {
     /// The reported tokens that it has counted.
     pub(super) paid: u32,
-    /// True if there was a token.
+    /// True if there were enough tokens.
     pub(super) passes: bool,
     /// The time until it is full again.
     pub(super) refill: u64,
@@ -102,60 +122,64 @@ impl Bucket {
         self.full_at
     }
 
-    /// Takes a token. A refused request costs none.
-    pub(super) fn take(&mut self, terms: &Terms, now: u64) -> BucketVerdict {
-        let full_at = self.full_at.max(now).saturating_add(terms.interval);
+    /// Takes the tokens of a request. A refused one costs none.
+    pub(super) fn take(&mut self, terms: &Terms, cost: u32, now: u64) -> BucketVerdict {
+        let full_at = self.full_at.max(now).saturating_add(terms.time_of(cost));
         let wait = full_at.saturating_sub(now).saturating_sub(terms.capacity);
         if wait > 0 {
             return BucketVerdict::Refused(wait);
         }
         if let Some(credit) = terms.credit
-            && !self.spend(credit, now)
+            && !self.spend(credit, cost, now)
         {
-            let wait = self.wait(terms, now);
+            let wait = self.wait(terms, cost, now);
             if wait > 0 {
                 return BucketVerdict::Refused(wait);
             }
             self.full_at = full_at;
-            return BucketVerdict::Asks(self.demand(terms, now));
+            return BucketVerdict::Asks(self.demand(terms, cost, now));
         }
         self.full_at = full_at;
         BucketVerdict::Passes(self.refill(terms, now))
     }
 
-    /// Spends a token without the shared bucket. Returns false if there is none.
-    fn spend(&mut self, credit: u32, now: u64) -> bool {
+    /// Spends tokens without the shared bucket. Returns false if there are not enough.
+    fn spend(&mut self, credit: u32, cost: u32, now: u64) -> bool {
         let is_near_the_limit = self.is_reporting || now < self.shared_full_at;
-        if is_near_the_limit || self.debt >= credit {
+        if is_near_the_limit || self.debt.saturating_add(cost) > credit {
             return false;
         }
         if self.debt == 0 {
             self.since = now;
         }
-        self.debt += 1;
+        self.debt += cost;
         true
     }
 
-    fn demand(&mut self, terms: &Terms, now: u64) -> Demand {
+    fn demand(&mut self, terms: &Terms, cost: u32, now: u64) -> Demand {
         if self.debt == 0 || std::mem::replace(&mut self.is_reporting, true) {
-            return Demand::default();
+            return Demand {
+                cost,
+                ..Demand::default()
+            };
         }
         let age = now.saturating_sub(self.since);
         Demand {
+            cost,
             debt: self.debt,
             age: age.min(terms.memory()),
         }
     }
 
-    /// Takes note of an answer, or of the lack of one: then the request passes, and this replica counts anew. Returns the
-    /// time until the bucket is full again.
+    /// Takes note of an answer to a request of this cost, or of the lack of one: then the request passes, and this replica
+    /// counts anew. Returns the time until the bucket is full again.
     ///
     /// # Errors
-    /// Returns the time until the next token if the request is refused.
+    /// Returns the time until there are enough tokens if the request is refused.
     pub(super) fn settle(
         &mut self,
         terms: &Terms,
-        grant: Option<Grant>,
+        (cost, grant): (u32, Option<Grant>),
         now: u64,
     ) -> Result<u64, u64> {
         let Some(grant) = grant else {
@@ -165,8 +189,8 @@ impl Bucket {
         self.shared_full_at = now.saturating_add(grant.refill);
         self.debt = self.debt.saturating_sub(grant.paid);
         if !grant.passes {
-            self.full_at = self.full_at.saturating_sub(terms.interval);
-            return Err(self.wait(terms, now).max(1));
+            self.full_at = self.full_at.saturating_sub(terms.time_of(cost));
+            return Err(self.wait(terms, cost, now).max(1));
         }
         Ok(self.refill(terms, now))
     }
@@ -176,16 +200,16 @@ impl Bucket {
         self.is_reporting = false;
     }
 
-    /// Returns the time until the shared bucket can have the debt and one more token.
-    fn wait(&self, terms: &Terms, now: u64) -> u64 {
-        let needed = terms.interval.saturating_mul(u64::from(self.debt) + 1);
+    /// Returns the time until the shared bucket can have the debt and these tokens.
+    fn wait(&self, terms: &Terms, cost: u32, now: u64) -> u64 {
+        let needed = terms.time_of(self.debt.saturating_add(cost));
         let full_at = self.shared_full_at.max(now).saturating_add(needed);
         full_at.saturating_sub(now.saturating_add(terms.capacity))
     }
 
     /// Returns the time until the emptier of the two buckets is full again, as far as known.
     fn refill(&self, terms: &Terms, now: u64) -> u64 {
-        let debt = terms.interval.saturating_mul(u64::from(self.debt));
+        let debt = terms.time_of(self.debt);
         let shared = match self.debt {
             0 => self.shared_full_at,
             _ => self.shared_full_at.max(self.since).saturating_add(debt),
@@ -219,7 +243,7 @@ mod tests {
     }
 
     fn take(bucket: &mut Bucket, terms: &Terms, now: u64) -> Result<u64, u64> {
-        match bucket.take(terms, now) {
+        match bucket.take(terms, 1, now) {
             BucketVerdict::Passes(refill) => Ok(refill),
             BucketVerdict::Refused(wait) => Err(wait),
             BucketVerdict::Asks(_) => panic!("asks"),
@@ -240,8 +264,9 @@ mod tests {
             let mut passes = false;
             if paid == u64::from(demand.debt) {
                 full_at = full_at.max(now);
-                passes = room(full_at) > 0;
-                full_at += u64::from(passes) * terms.interval;
+                let cost = u64::from(demand.cost);
+                passes = room(full_at) >= cost;
+                full_at += u64::from(passes) * cost * terms.interval;
             }
             self.0 = full_at;
             Grant {
@@ -260,7 +285,7 @@ mod tests {
         /// Answers on their way, each with its replica.
         answers: VecDeque<(usize, Demand, Grant)>,
         now: u64,
-        /// The times at which requests passed.
+        /// The times at which tokens were spent.
         passed: Vec<u64>,
         asked: usize,
     }
@@ -283,14 +308,21 @@ mod tests {
 
         /// Sends a request to a replica. Returns the time to wait if the replica refuses it.
         fn request(&mut self, replica: usize) -> Option<u64> {
-            match self.own[replica].take(&self.terms, self.now) {
-                BucketVerdict::Passes(_) => self.passed.push(self.now),
+            self.request_of(replica, 1)
+        }
+
+        /// Sends a request of this cost to a replica.
+        fn request_of(&mut self, replica: usize, cost: u32) -> Option<u64> {
+            let cost = cost.min(self.terms.most);
+            let spent = std::iter::repeat_n(self.now, cost as usize);
+            match self.own[replica].take(&self.terms, cost, self.now) {
+                BucketVerdict::Passes(_) => self.passed.extend(spent),
                 BucketVerdict::Refused(wait) => return Some(wait),
                 BucketVerdict::Asks(demand) => {
                     self.asked += 1;
                     let grant = self.shared.answer(&self.terms, demand, self.now);
                     if grant.passes {
-                        self.passed.push(self.now);
+                        self.passed.extend(spent);
                     }
                     self.answers.push_back((replica, demand, grant));
                 }
@@ -304,7 +336,7 @@ mod tests {
             let bucket = &mut self.own[replica];
             let settled = match is_lost {
                 true => Ok(0),
-                false => bucket.settle(&self.terms, Some(grant), self.now),
+                false => bucket.settle(&self.terms, (demand.cost, Some(grant)), self.now),
             };
             if demand.debt > 0 {
                 bucket.end_report();
@@ -314,7 +346,13 @@ mod tests {
 
         /// Sends a request whose answer comes at once.
         fn ask(&mut self, replica: usize) -> Option<u64> {
-            self.request(replica).or_else(|| self.deliver(false))
+            self.ask_of(replica, 1)
+        }
+
+        /// Sends a request of this cost whose answer comes at once.
+        fn ask_of(&mut self, replica: usize, cost: u32) -> Option<u64> {
+            let refused = self.request_of(replica, cost);
+            refused.or_else(|| self.deliver(false))
         }
 
         /// Checks the bound in every period.
@@ -342,6 +380,31 @@ mod tests {
         let again = take(&mut bucket, &terms, 2 * SECOND);
         assert_eq!(again, Ok(20 * SECOND), "the bucket is empty again");
         assert!(take(&mut bucket, &terms, 2 * SECOND).is_err());
+    }
+
+    #[test]
+    fn a_request_costs_a_token_more_for_each_8_kib_and_never_more_than_a_bucket_holds() {
+        for (burst, is_shared, bytes, cost) in [
+            (200, false, 0, 1),
+            (200, false, 8191, 1),
+            (200, false, 8192, 2),
+            (200, true, 64 * 1024, 9),
+            (200, true, u64::MAX, 175),
+            (8, false, 128 * 1024, 8),
+            (8, true, 128 * 1024, 7),
+            (1, true, 128 * 1024, 1),
+            (0, false, 128 * 1024, 1),
+        ] {
+            let terms = Terms::of(rate(1, burst), is_shared);
+            assert_eq!(terms.cost(bytes), cost, "{burst}, {is_shared}, {bytes}");
+        }
+        let terms = Terms::of(rate(1, 20), false);
+        let mut bucket = Bucket::default();
+        let mut large = |now| bucket.take(&terms, 9, now);
+        assert_eq!(large(0), BucketVerdict::Passes(9 * SECOND));
+        assert_eq!(large(0), BucketVerdict::Passes(18 * SECOND));
+        assert_eq!(large(0), BucketVerdict::Refused(7 * SECOND));
+        assert_eq!(large(7 * SECOND), BucketVerdict::Passes(20 * SECOND));
     }
 
     #[test]
@@ -408,11 +471,11 @@ mod tests {
         let mut bucket = Bucket::default();
         let mut passed = 0;
         loop {
-            match bucket.take(&terms, 0) {
+            match bucket.take(&terms, 1, 0) {
                 BucketVerdict::Passes(_) => passed += 1,
                 BucketVerdict::Refused(_) => break,
                 BucketVerdict::Asks(_) => {
-                    passed += u32::from(bucket.settle(&terms, None, 0).is_ok());
+                    passed += u32::from(bucket.settle(&terms, (1, None), 0).is_ok());
                     bucket.end_report();
                 }
             }
@@ -424,7 +487,7 @@ mod tests {
     fn a_question_that_was_given_up_is_asked_again() {
         let terms = Terms::of(rate(1, 8), true);
         let mut bucket = Bucket::default();
-        let mut asks = || match bucket.take(&terms, 0) {
+        let mut asks = || match bucket.take(&terms, 1, 0) {
             BucketVerdict::Asks(demand) => Some(demand),
             _ => None,
         };
@@ -433,7 +496,7 @@ mod tests {
         assert_eq!(report.debt, 1);
         assert_eq!(asks().unwrap().debt, 0);
         bucket.end_report();
-        let BucketVerdict::Asks(again) = bucket.take(&terms, 0) else {
+        let BucketVerdict::Asks(again) = bucket.take(&terms, 1, 0) else {
             panic!("does not ask");
         };
         assert_eq!(again, report);
@@ -453,17 +516,19 @@ mod tests {
 
         #[test]
         fn together_replicas_exceed_the_burst_plus_the_rate_by_the_slack_at_most(
-            steps in vec((0usize..6, 0u64..8, 0u8..20), 1..900), number in 1usize..6, burst in 0u32..80, seconds in 0u64..4
+            steps in vec((0usize..6, 0u64..8, 0u8..20, 1u32..20), 1..900), number in 1usize..6, burst in 0u32..80, seconds in 0u64..4
         ) {
             let rate = rate(10, burst);
             let mut replicas = Replicas::new(number, rate);
-            for (replica, pause, event) in steps {
+            for (replica, pause, event, cost) in steps {
+                // Mostly small requests.
+                let cost = cost.saturating_sub(10).max(1);
                 // Mostly many requests at once, and sometimes a pause in which tokens come back.
                 replicas.now += if pause == 0 { seconds * SECOND / 4 } else { pause - 1 };
                 match event {
                     0 => replicas.deliver(true),
                     1..8 => replicas.deliver(false),
-                    _ => replicas.request(replica % number),
+                    _ => replicas.request_of(replica % number, cost),
                 };
             }
             replicas.check(rate)?;
@@ -482,15 +547,16 @@ mod tests {
 
         #[test]
         fn one_who_waits_as_told_passes(
-            steps in vec(0u64..SECOND / 16, 1..300), burst in 0u32..40
+            steps in vec((0u64..SECOND / 16, 1u32..60), 1..300), burst in 0u32..40
         ) {
             let mut replicas = Replicas::new(1, rate(10, burst));
-            for pause in steps {
+            for (pause, cost) in steps {
                 replicas.now += pause;
-                if let Some(wait) = replicas.ask(0) {
+                let cost = cost.saturating_sub(30).max(1);
+                if let Some(wait) = replicas.ask_of(0, cost) {
                     prop_assert!(wait > 0);
                     replicas.now += wait;
-                    prop_assert_eq!(replicas.ask(0), None, "after {} ns", wait);
+                    prop_assert_eq!(replicas.ask_of(0, cost), None, "after {} ns", wait);
                 }
             }
         }

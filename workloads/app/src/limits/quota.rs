@@ -37,11 +37,11 @@ impl Quota {
         }
     }
 
-    /// Returns the time until an empty bucket is full again whose next token comes after `wait`.
+    /// Returns the time until a bucket is full again that has so many tokens after `wait`.
     #[must_use]
-    pub fn refill_of_empty(&self, wait: Duration) -> Duration {
+    pub fn refill_of_empty(&self, tokens: u32, wait: Duration) -> Duration {
         self.capacity
-            .saturating_sub(self.interval)
+            .saturating_sub(self.interval.saturating_mul(tokens))
             .saturating_add(wait)
     }
 
@@ -108,7 +108,7 @@ mod tests {
     fn an_empty_bucket_has_nothing_left_however_short_the_wait() {
         let quota = Quota::new("shorten", PER_MINUTE);
         for wait in [1, 500, 1_000] {
-            let refill = quota.refill_of_empty(Duration::from_millis(wait));
+            let refill = quota.refill_of_empty(1, Duration::from_millis(wait));
             assert!(told(PER_MINUTE, refill).1.contains(";r=0;"), "{wait} ms");
         }
     }

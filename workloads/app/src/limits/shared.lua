@@ -1,10 +1,11 @@
 -- Takes tokens out of a bucket: the generic cell rate algorithm in microseconds, by the clock of the server.
 -- KEYS[1] holds the time at which the bucket will be full. ARGV: the refill times of one token and of a whole bucket;
 -- the number of tokens that were spent before, and the time since the first of them; the time for which a full bucket is
--- remembered. Takes one token beside them. Returns the number of the tokens spent before that now count, the number of
--- tokens taken, and the time until the bucket is full again.
+-- remembered; the number of tokens to take beside them: all of them or none. Returns the number of the tokens
+-- spent before that now count, the number of tokens taken, and the time until the bucket is full again.
 local interval, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
 local debt, age = tonumber(ARGV[3]), tonumber(ARGV[4])
+local cost = tonumber(ARGV[6])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local empty_at = now + capacity
@@ -21,7 +22,9 @@ full_at = full_at + paid * interval
 local taken = 0
 if paid == debt then
   full_at = math.max(full_at, now)
-  taken = math.min(1, math.floor((empty_at - full_at) / interval))
+  if math.floor((empty_at - full_at) / interval) >= cost then
+    taken = cost
+  end
   full_at = full_at + taken * interval
 end
 if paid + taken > 0 then

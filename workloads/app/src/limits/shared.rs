@@ -51,6 +51,7 @@ impl SharedBuckets {
                 let mut call = self.script.key(key);
                 call.arg(self.interval).arg(self.capacity);
                 call.arg(demand.debt).arg(age).arg(self.memory);
+                call.arg(demand.cost);
                 call.invoke_async::<(u32, u32, u64)>(&mut channel).await
             })
             .await;

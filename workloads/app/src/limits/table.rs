@@ -24,7 +24,7 @@ type Shard = HashMap<LimitedClient, Bucket>;
 
 /// The buckets of one limit.
 pub(super) struct Table {
-    terms: Terms,
+    pub(super) terms: Terms,
     start: Instant,
     shards: Vec<Mutex<Shard>>,
     hasher: RandomState,
@@ -46,19 +46,20 @@ impl Table {
         })
     }
 
-    /// Takes a token of a client.
-    pub(super) fn take(&self, client: LimitedClient) -> BucketVerdict {
-        self.take_at(client, self.now())
+    /// Takes the tokens of a request of a client.
+    pub(super) fn take(&self, client: LimitedClient, cost: u32) -> BucketVerdict {
+        self.take_at(client, cost, self.now())
     }
 
-    /// Takes note of an answer of the shared bucket, or of the lack of one. Returns the time until the bucket is full
-    /// again.
+    /// Takes note of an answer of the shared bucket to a request of this cost, or of the lack of one. Returns the time until
+    /// the bucket is full again.
     ///
     /// # Errors
-    /// Returns the time until the next token if the request is refused.
+    /// Returns the time until there are enough tokens if the request is refused.
     pub(super) fn settle(
         &self,
         client: LimitedClient,
+        cost: u32,
         grant: Option<Grant>,
     ) -> Result<Duration, Duration> {
         let now = self.now();
@@ -66,7 +67,7 @@ impl Table {
         // Without an entry, other clients have taken its place meanwhile.
         let mut forgotten = Bucket::default();
         let bucket = shard.get_mut(&client).unwrap_or(&mut forgotten);
-        let settled = bucket.settle(&self.terms, grant, now);
+        let settled = bucket.settle(&self.terms, (cost, grant), now);
         settled
             .map(Duration::from_nanos)
             .map_err(Duration::from_nanos)
@@ -87,13 +88,14 @@ impl Table {
         &self.shards[self.hasher.hash_one(client) as usize % SHARDS]
     }
 
-    fn take_at(&self, client: impl Into<LimitedClient>, now: u64) -> BucketVerdict {
+    fn take_at(&self, client: impl Into<LimitedClient>, cost: u32, now: u64) -> BucketVerdict {
         let client = client.into();
         let mut shard = self.shard(client).lock();
         if shard.len() >= CLIENTS_PER_SHARD && !shard.contains_key(&client) {
             evict(&mut shard, now);
         }
-        shard.entry(client).or_default().take(&self.terms, now)
+        let bucket = shard.entry(client).or_default();
+        bucket.take(&self.terms, cost, now)
     }
 
     #[cfg(test)]
@@ -135,7 +137,7 @@ mod tests {
     }
 
     fn passes(table: &Table, client: impl Into<LimitedClient>, now: u64) -> bool {
-        matches!(table.take_at(client, now), BucketVerdict::Passes(_))
+        matches!(table.take_at(client, 1, now), BucketVerdict::Passes(_))
     }
 
     #[test]
@@ -181,7 +183,7 @@ mod tests {
         let table = table(1, 1, 1000);
         while passes(&table, A, 0) {}
         for number in 0..500_000_u32 {
-            let _ = table.take_at(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)), 0);
+            let _ = table.take_at(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)), 1, 0);
         }
         assert!(table.clients() <= SHARDS * CLIENTS_PER_SHARD);
         assert!(
@@ -204,7 +206,7 @@ mod tests {
     fn table_after_a_flood() -> Table {
         let table = table(1, 1, 1);
         for number in 0..500_000_u32 {
-            let _ = table.take_at(LimitedClient::V4(number), u64::from(number));
+            let _ = table.take_at(LimitedClient::V4(number), 1, u64::from(number));
         }
         table
     }
@@ -222,8 +224,8 @@ mod tests {
             passes,
             refill: 0,
         };
-        assert!(table.settle(A.into(), Some(grant(true))).is_ok());
-        assert!(table.settle(A.into(), Some(grant(false))).is_err());
+        assert!(table.settle(A.into(), 1, Some(grant(true))).is_ok());
+        assert!(table.settle(A.into(), 1, Some(grant(false))).is_err());
         table.end_report(A.into());
         assert_eq!(table.clients(), 0);
     }

@@ -14,6 +14,8 @@ use crate::{
 /// The rate limit that applies to a request, if any, and the state of its buckets.
 pub(super) struct Allowance<'a> {
     limit: Option<&'a Limit>,
+    /// The tokens that the request costs.
+    cost: u32,
     /// The question to the bucket that all replicas share, if that bucket decides.
     question: Option<Question<'a>>,
     /// The time until the emptier of the two buckets is full again.
@@ -21,7 +23,7 @@ pub(super) struct Allowance<'a> {
 }
 
 impl<'a> Allowance<'a> {
-    /// Returns the rate limit of a request, before a token is taken.
+    /// Returns the rate limit of a request, before tokens are taken.
     pub(super) fn of(state: &'a SharedState, facts: &RequestFacts<'_>) -> Self {
         let creates = *facts.method == Method::POST && facts.route.row().creates;
         let limits = match facts.identity {
@@ -32,19 +34,21 @@ impl<'a> Allowance<'a> {
             true => &limits.shorten,
             false => &limits.requests,
         };
+        let limit = limit.as_ref();
         Self {
-            limit: limit.as_ref(),
+            limit,
+            cost: limit.map_or(0, |limit| limit.cost(facts.body)),
             question: None,
             refill: Duration::ZERO,
         }
     }
 
-    /// Takes a token of this replica's bucket.
+    /// Takes the tokens out of this replica's bucket.
     pub(super) fn take(&mut self, facts: &RequestFacts<'_>) -> Result<(), Error> {
         let Some(limit) = self.limit else {
             return Ok(());
         };
-        let taken = limit.take(facts.bucket());
+        let taken = limit.take(facts.bucket(), self.cost);
         let taken = taken.map(|(refill, question)| {
             self.question = question;
             refill
@@ -72,7 +76,10 @@ impl<'a> Allowance<'a> {
     ) -> Result<(), Error> {
         let (refill, result) = match taken {
             Ok(refill) => (refill, Ok(())),
-            Err(wait) => (limit.refill_of_empty(wait), Err(facts.rate_limited(wait))),
+            Err(wait) => (
+                limit.refill_of_empty(self.cost, wait),
+                Err(facts.rate_limited(wait)),
+            ),
         };
         self.refill = self.refill.max(refill);
         result

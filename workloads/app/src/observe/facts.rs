@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
-    header::{ACCEPT, ORIGIN},
+    header::{ACCEPT, CONTENT_LENGTH, ORIGIN, TRANSFER_ENCODING},
 };
 use shortener_common::{
     server::Client as Connected,
@@ -18,10 +18,15 @@ use crate::{
     error::Error,
     limits::LimitedClient,
     route::Route,
+    routes::docs,
+    storage::Storage,
 };
 
 /// The maximum length of a path in the log line and the span, in bytes.
 const MAX_PATH: usize = 256;
+
+/// The size in bytes of the largest body of all routes.
+const LARGEST_BODY: u64 = docs::MAX_BODY as u64;
 
 /// The head of a request, besides its header fields: a handler takes these.
 pub(crate) struct Head<'a> {
@@ -41,6 +46,10 @@ pub(super) struct RequestFacts<'a> {
     pub(super) method: &'a Method,
     pub(super) uri: &'a Uri,
     pub(super) client: IpAddr,
+    /// What the log line and the span show of that address.
+    pub(super) shown_client: Option<IpAddr>,
+    /// The size of the body in bytes, as the client announces it; 0 for requests that store nothing.
+    pub(super) body: u64,
     /// The client whose key the request has.
     pub(super) identity: Option<auth::Client>,
     /// What the client accepts, if errors can be pages; of several header lines, the first one.
@@ -57,6 +66,7 @@ impl<'a> RequestFacts<'a> {
             (TraceContext::root(), Caller::from_headers(headers))
         };
         let row = head.route.row();
+        let client = client::address(head.client.address(), headers, config.trusted_hops);
         let header = |wanted: bool, name: HeaderName| {
             let value = wanted.then(|| headers.get(name));
             value.flatten().cloned()
@@ -67,7 +77,9 @@ impl<'a> RequestFacts<'a> {
             route: head.route,
             method: head.method,
             uri: head.uri,
-            client: client::address(head.client.address(), headers, config.trusted_hops),
+            client,
+            shown_client: config.log_client_address.shown(client),
+            body: announced(head.method, headers),
             identity: None,
             accept: header(row.page, ACCEPT),
             origin: header(row.is_for_scripts(), ORIGIN),
@@ -90,6 +102,13 @@ impl<'a> RequestFacts<'a> {
         let (identity, error) = guard.check(self.route.row().scope, headers);
         self.identity = identity;
         error
+    }
+
+    /// Returns the error of a request without a key for whose data the database has no more space.
+    pub(super) fn reserved(&self, storage: &Storage) -> Option<Error> {
+        let adds = self.identity.is_none() && matches!(*self.method, Method::POST | Method::PUT);
+        let stores = self.route.row().stores.filter(|_| adds)?;
+        (!storage.admits(stores)).then_some(Error::StorageReserved)
     }
 
     /// Returns the name of the client whose key the request has.
@@ -120,6 +139,22 @@ impl<'a> RequestFacts<'a> {
     }
 }
 
+/// Returns the size of a body in bytes. A client that does not announce it may send the largest one.
+fn announced(method: &Method, headers: &HeaderMap) -> u64 {
+    if method.is_safe() {
+        return 0;
+    }
+    let length = headers.get(CONTENT_LENGTH).map(|length| {
+        let length = length.to_str().ok().and_then(|length| length.parse().ok());
+        length.unwrap_or(LARGEST_BODY)
+    });
+    match length {
+        Some(length) => length.min(LARGEST_BODY),
+        None if headers.contains_key(TRANSFER_ENCODING) => LARGEST_BODY,
+        None => 0,
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use std::net::Ipv4Addr;
@@ -135,9 +170,28 @@ pub(super) mod tests {
             method,
             uri,
             client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            shown_client: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            body: 0,
             identity: None,
             accept: None,
             origin: None,
+        }
+    }
+
+    #[test]
+    fn a_body_is_as_large_as_announced_and_otherwise_as_large_as_possible() {
+        for (method, name, value, expected) in [
+            (Method::POST, "content-length", "0", 0),
+            (Method::POST, "content-length", "65536", 65_536),
+            (Method::PUT, "content-length", "9999999999999", LARGEST_BODY),
+            (Method::PUT, "content-length", "x", LARGEST_BODY),
+            (Method::PATCH, "transfer-encoding", "chunked", LARGEST_BODY),
+            (Method::POST, "host", "a", 0),
+            (Method::GET, "content-length", "65536", 0),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            assert_eq!(announced(&method, &headers), expected, "{method} {value}");
         }
     }
 

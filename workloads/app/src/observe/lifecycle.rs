@@ -55,6 +55,7 @@ impl<'a> RequestLifecycle<'a> {
             Some(cors::preflight())
         } else {
             let denial = facts.identify(&state.guard, headers);
+            let denial = denial.or_else(|| facts.reserved(&state.storage));
             denial.map(IntoResponse::into_response)
         };
         let span = span::begin(&state.tracer, &facts);

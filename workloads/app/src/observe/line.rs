@@ -30,7 +30,7 @@ pub(super) fn log(
                 http.route = facts.route.as_str(),
                 http.response.status_code = status.as_u16(),
                 url.path = facts.path(),
-                client.address = %facts.client,
+                client.address = facts.shown_client.map(display),
                 auth.client = facts.client_name(),
                 duration = duration.as_secs_f64(),
                 error.type = kind,

@@ -21,8 +21,10 @@ pub(super) fn begin(tracer: &Tracer, facts: &RequestFacts<'_>) -> Span {
     span.set("http.request.method", method)
         .set("url.scheme", "http")
         // Without the query, which may contain private data.
-        .set("url.path", facts.path().to_owned())
-        .set("client.address", facts.client.to_string());
+        .set("url.path", facts.path().to_owned());
+    if let Some(address) = facts.shown_client {
+        span.set("client.address", address.to_string());
+    }
     if let Some(name) = facts.client_name() {
         span.set("auth.client", name.to_owned());
     }

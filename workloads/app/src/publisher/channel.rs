@@ -91,7 +91,13 @@ impl<'a> PublishChannel<'a> {
         };
         let (job, jobs) = (&pending.job, topology::JOBS.into());
         let tracestate = job.tracestate.as_deref();
-        let properties = job::properties(job.id, &job.origin, pending.publication, tracestate);
+        let properties = job::properties(
+            job.id,
+            &job.origin,
+            &job.decision,
+            pending.publication,
+            tracestate,
+        );
         let sent = self
             .channel
             .basic_publish("".into(), jobs, mandatory, &job.body, properties);
@@ -127,7 +133,10 @@ fn results(
 #[cfg(test)]
 mod tests {
     use lapin::message::{BasicReturnMessage, Delivery};
-    use shortener_common::{queue::origin::Origin, trace::TraceContext};
+    use shortener_common::{
+        queue::{decision::Decision, origin::Origin},
+        trace::TraceContext,
+    };
     use uuid::Uuid;
 
     use super::*;
@@ -149,7 +158,8 @@ mod tests {
         let (id, trace) = (Uuid::now_v7(), TraceContext::root());
         let publications = [trace.child(), trace.child(), trace.child()];
         let message = || {
-            let properties = job::properties(id, &Origin::Internal, publications[1], None);
+            let (origin, decision) = (Origin::Internal, Decision::default());
+            let properties = job::properties(id, &origin, &decision, publications[1], None);
             Some(returned(properties))
         };
         for confirmations in [

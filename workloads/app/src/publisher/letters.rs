@@ -2,8 +2,8 @@
 //!
 //! Each message is received without an acknowledgement, so that the next one can be received while it is kept from other
 //! clients. Those that stay return to their queue at the end, or by themselves if the connection is lost. A job is
-//! published before its dead letter is acknowledged. An interruption therefore leaves it twice at worst, which the
-//! workers' ledger detects, and never loses one.
+//! published, and the audit log has its entry, before its dead letter is acknowledged. An interruption therefore leaves it
+//! twice at worst, which the workers' ledger detects, and never loses one.
 
 mod session;
 
@@ -13,10 +13,13 @@ use lapin::message::Delivery;
 use serde::Serialize;
 use shortener_common::{
     budget::Share,
+    database::StoreError,
     queue::{
         Broker,
         dead_letter::DeadLetter,
+        decision::Decision,
         job::{self, Fields},
+        origin::Origin,
     },
 };
 use tokio::sync::{Mutex, MutexGuard};
@@ -25,6 +28,7 @@ use uuid::Uuid;
 
 use self::session::Session;
 use super::{NewJob, Publisher, Refusal};
+use crate::store::audit::{Action, Audit, Cause, NewEntry};
 
 /// The default time limit of one request. It leaves time for the response within that of every request.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -47,6 +51,25 @@ pub enum Operation {
     Replay,
     /// Delete them.
     Drop,
+}
+
+impl Operation {
+    fn action(self) -> Action {
+        match self {
+            Self::Replay => Action::DeadLetterReplayed,
+            Self::Drop => Action::DeadLetterDropped,
+        }
+    }
+}
+
+/// A part of the dead letters in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub letters: Vec<DeadLetter>,
+    /// Number of all dead letters.
+    pub total: usize,
+    /// Number of dead letters to skip for the next page; `None` on the last one.
+    pub next_skip: Option<usize>,
 }
 
 /// The result of working on dead letters.
@@ -76,6 +99,9 @@ pub enum LettersError {
     /// A job could not be published.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The audit log cannot be written.
+    #[error("cannot write the audit log: {0}")]
+    Unrecorded(#[from] StoreError),
 }
 
 /// A handle to the dead letters; cheap to clone.
@@ -85,40 +111,54 @@ pub struct DeadLetters {
     pub limit: Duration,
     broker: Arc<Broker>,
     publisher: Publisher,
+    audit: Audit,
     /// Locked while a request works on the dead letters: another one would not see those that it has received.
     turn: Arc<Mutex<()>>,
 }
 
 impl DeadLetters {
-    /// Returns the dead letters at this broker, with the publisher for jobs that are replayed. Connects only when asked.
+    /// Returns the dead letters at this broker, with the publisher for jobs that are replayed, and the log of changes.
+    /// Connects only when asked.
     #[must_use]
-    pub fn new(broker: Broker, publisher: Publisher) -> Self {
+    pub fn new(broker: Broker, publisher: Publisher, audit: Audit) -> Self {
         Self {
             limit: LIMIT,
             broker: Arc::new(broker),
             publisher,
+            audit,
             turn: Arc::default(),
         }
     }
 
-    /// Returns up to `limit` dead letters from the head of the queue, the oldest first, and the number of all.
+    /// Returns up to `limit` dead letters behind the first `skip` of the queue, the oldest first. There are fewer if the time
+    /// limit ends.
     ///
     /// # Errors
-    /// Fails if another request works on them, or if the broker fails.
-    pub async fn list(&self, limit: usize) -> Result<(Vec<DeadLetter>, usize), LettersError> {
+    /// Fails if another request works on them, if the broker fails, or if there are too many to skip.
+    pub async fn list(&self, skip: usize, limit: usize) -> Result<Page, LettersError> {
         let _turn = self.turn()?;
         let mut session = Session::open(&self.broker, self.limit).await?;
-        let mut letters = Vec::new();
+        let (mut letters, mut received) = (Vec::new(), 0);
         while letters.len() < limit
             && let Some(letter) = session.receive().await?
         {
-            letters.push(DeadLetter::read(&letter.properties, &letter.data));
+            if received >= skip {
+                letters.push(DeadLetter::read(&letter.properties, &letter.data));
+            }
+            received += 1;
         }
-        let total = letters.len() + session.left();
+        let (left, is_at_the_end) = (session.left(), session.is_at_the_end());
         session.close().await?;
+        if letters.is_empty() && !is_at_the_end {
+            return Err(LettersError::OutOfTime);
+        }
         // Those that returned to the queue may have changed places.
         letters.sort_by_key(|letter| letter.died_at);
-        Ok((letters, total))
+        Ok(Page {
+            letters,
+            total: received + left,
+            next_skip: (!is_at_the_end).then_some(received),
+        })
     }
 
     /// Returns the dead letter of a job with its body; `None` if there is none.
@@ -142,16 +182,16 @@ impl DeadLetters {
         complete.then_some(found).ok_or(LettersError::OutOfTime)
     }
 
-    /// Replays or deletes the chosen dead letters in the name of this client; `None` for someone with access to the pods of
-    /// the app. It should run to its end: an interruption may leave a job twice.
+    /// Replays or deletes the chosen dead letters. It should run to its end: an interruption may leave a job twice.
     ///
     /// # Errors
-    /// Fails if another request works on them, or if the broker fails. Some may be done then; the log names them.
+    /// Fails if another request works on them, or if the broker or the database fails. Some may be done then; the audit log
+    /// has them.
     pub async fn sweep(
         &self,
         choice: Choice,
         operation: Operation,
-        by: Option<&str>,
+        cause: &Cause,
     ) -> Result<Swept, LettersError> {
         let _turn = self.turn()?;
         let mut session = Session::open(&self.broker, self.limit).await?;
@@ -168,7 +208,7 @@ impl DeadLetters {
                 (Some(ids), Some(id)) => ids.remove(&id),
                 (Some(_), None) => false,
             };
-            if chosen && self.remove(&session, letter, operation, by).await? {
+            if chosen && self.remove(&session, letter, operation, cause).await? {
                 done += 1;
             }
         }
@@ -196,18 +236,24 @@ impl DeadLetters {
         session: &Session,
         letter: Delivery,
         operation: Operation,
-        by: Option<&str>,
+        cause: &Cause,
     ) -> Result<bool, LettersError> {
         let (mut id, tag) = (job::id_of(&letter.properties), letter.delivery_tag);
         if operation == Operation::Replay {
             if Fields::read(&letter.data).is_err() {
                 return Ok(false);
             }
-            let id = *id.get_or_insert_with(|| self.publisher.ids.mint());
+            let id = *id.get_or_insert_with(|| self.publisher.ids.mint(&Origin::Internal));
             self.publisher.publish(replayed(id, letter)).await?;
         }
+        let entry = NewEntry {
+            action: operation.action(),
+            subject: id.map(|id| id.to_string()),
+            detail: None,
+        };
+        self.audit.write(cause, &entry).await?;
         session.acknowledge(tag).await?;
-        record(operation, id, by);
+        record(operation, id, cause);
         Ok(true)
     }
 }
@@ -218,18 +264,25 @@ fn replayed(id: Uuid, letter: Delivery) -> NewJob {
     NewJob {
         id,
         origin,
+        decision: Decision::of_replay(&letter.properties),
         request: job::publication_of(&letter.properties),
         tracestate: job::tracestate_of(&letter.properties),
         body: letter.data.into(),
     }
 }
 
-/// Writes the line about a dead letter. The lines of all replicas are the audit log.
-fn record(operation: Operation, id: Option<Uuid>, by: Option<&str>) {
+/// Writes the line about a dead letter.
+fn record(operation: Operation, id: Option<Uuid>, cause: &Cause) {
     let id = id.map(display);
     macro_rules! line {
         ($event:literal) => {
-            tracing::info!(event = $event, job.id = id, auth.client = by, $event)
+            tracing::info!(
+                event = $event,
+                job.id = id,
+                auth.client = cause.by,
+                reason = cause.reason,
+                $event
+            )
         };
     }
     match operation {

@@ -1,5 +1,6 @@
 //! Management. Every route needs a key with the scope `admin`, also on a stack whose other routes need none.
 
+pub mod audit;
 pub mod dead_letters;
 pub mod links;
 
@@ -10,10 +11,10 @@ use axum::{
 };
 use http::{HeaderValue, header::CACHE_CONTROL};
 use serde::Serialize;
-
+use serde_json::Value;
 use url::form_urlencoded;
 
-use crate::{auth, error::Error, faults::Faults};
+use crate::{auth, error::Error, faults::Faults, store::MAX_TEXT};
 
 /// The maximum number of items on a page.
 const MAX_PAGE: usize = 100;
@@ -48,6 +49,35 @@ fn parameters<const N: usize>(
         }
     }
     values
+}
+
+/// Returns the text of a field for the operators of the service.
+///
+/// # Errors
+/// Fails with the rule if the value is none.
+fn text(value: Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => plain_text(&text),
+        _ => Err("must be a string".to_owned()),
+    }
+}
+
+/// Returns a text that a line of a log or of a terminal shows as it is.
+///
+/// # Errors
+/// Fails with the rule if the text is empty or too long, or has control characters.
+pub fn plain_text(text: &str) -> Result<String, String> {
+    let is_plain = !text.chars().any(char::is_control);
+    if is_plain && (1..=MAX_TEXT).contains(&text.chars().count()) {
+        return Ok(text.to_owned());
+    }
+    let rule = format!("must be 1 to {MAX_TEXT} characters without control characters");
+    Err(rule)
+}
+
+/// Returns the reason for a change, if there is one.
+fn reason(value: Option<Value>, faults: &mut Faults) -> Option<String> {
+    faults.value("reason", value.map(text).transpose())
 }
 
 /// Returns the number of items on a page.

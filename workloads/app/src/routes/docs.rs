@@ -11,6 +11,7 @@ use axum::{
 use http::{StatusCode, Uri};
 use shortener_common::{
     documents::{DocumentId, Version},
+    queue::origin::Origin,
     telemetry::span::with_current_span,
     trace::TraceContext,
 };
@@ -19,11 +20,12 @@ use self::{
     bodies::{DocumentResponse, DocumentWritten, QueryResponse},
     fields::Content,
 };
-use super::jobs::trace_of;
+use super::jobs::{sender, trace_of};
 use crate::{
     body,
     error::Error,
     indexer::{index_job, log_refusal},
+    scope::Scope,
     state::{AppState, Queue, Vector},
 };
 
@@ -42,6 +44,7 @@ pub async fn put(State(state): State<AppState>, request: Request) -> Result<Resp
     };
     let id = id_of(request.uri()).ok_or_else(invalid_id)?;
     let trace = trace_of(&request);
+    let sender = sender(request.extensions().get(), Scope::Docs);
     let read = |body| fields::content(body, vector.store.shape());
     let (content, _share) = body::json(request, MAX_BODY, &state.memory.bodies, read).await?;
     let Content {
@@ -49,11 +52,11 @@ pub async fn put(State(state): State<AppState>, request: Request) -> Result<Resp
         payload,
     } = content;
     if let Some(queue) = &state.queue {
-        let (version, _) = vector.documents.put(id, &place, payload).await?;
+        let (version, _) = vector.documents.put(id, &place, payload, &sender).await?;
         return Ok(enqueue(vector, queue, version, trace).await);
     }
     vector.store.ready()?;
-    let (_, replaced) = vector.documents.put(id, &place, payload).await?;
+    let (_, replaced) = vector.documents.put(id, &place, payload, &sender).await?;
     index(vector, id).await?;
     let status = if replaced {
         StatusCode::OK
@@ -137,8 +140,8 @@ async fn enqueue(
     version: Version,
     (trace, tracestate): (TraceContext, Option<String>),
 ) -> Response {
-    let id = queue.publisher.ids.mint();
-    let job = index_job(id, version, Some(trace), tracestate);
+    let id = queue.publisher.ids.mint(&Origin::Internal);
+    let job = index_job(id, version, vector, (Some(trace), tracestate));
     let answer = match queue.publisher.publish(job).await {
         Ok(()) => {
             if let Err(error) = vector.documents.queued(version).await {

@@ -11,7 +11,11 @@ use http::{StatusCode, Uri};
 use jiff::Timestamp;
 use serde::Serialize;
 use shortener_common::{
-    queue::{job::Fields, origin::Origin},
+    queue::{
+        decision::Decision,
+        job::{Fields, needs_vector_store},
+        origin::Origin,
+    },
     trace::{TRACESTATE, TraceContext},
 };
 use uuid::Uuid;
@@ -24,7 +28,7 @@ use crate::{
     publisher::NewJob,
     scope::Scope,
     state::{AppState, Queue, SharedState},
-    store::jobs::{Claim, JobStatus},
+    store::jobs::{Claim, JobStatus, Jobs},
 };
 
 /// The maximum size of a job in bytes.
@@ -57,11 +61,13 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     let key = idempotency_key(&request)?;
     let (trace, tracestate) = trace_of(&request);
     let client: Option<Client> = request.extensions().get().cloned();
-    let origin = origin_of(client.as_ref());
+    let origin = sender(client.as_ref(), Scope::Jobs);
     let (text, share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
     let fields = Fields::read(&text).map_err(body::malformed)?;
+    let decision = Decision::new(&fields.task, state.vector_target());
     let admitted = admit(&state, client.as_ref(), &origin, &fields);
-    let id = match claim(queue, key.as_deref(), &text, admitted).await? {
+    let new = || queue.publisher.ids.mint(&origin);
+    let id = match claim(&queue.jobs, key.as_deref(), &text, admitted.map(|()| new())).await? {
         Claim::OtherBody => return Err(Error::KeyReused),
         Claim::Enqueued(id) => id,
         // In case of doubt it is published again with the same identifier, and the workers discard the second message as a
@@ -72,6 +78,7 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
             let job = NewJob {
                 id,
                 origin,
+                decision,
                 body: text.into(),
                 request: Some(trace),
                 tracestate,
@@ -89,31 +96,26 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
 }
 
-/// Returns the sender of a job. A key for something else counts as little as none.
-fn origin_of(client: Option<&Client>) -> Origin {
+/// Returns the sender of a request with this scope. A key for something else counts as little as none.
+pub(super) fn sender(client: Option<&Client>, scope: Scope) -> Origin {
     match client {
-        Some(client) if client.scopes.contains(Scope::Jobs) => {
-            Origin::Client(Arc::clone(&client.name))
-        }
+        Some(client) if client.scopes.contains(scope) => Origin::Client(Arc::clone(&client.name)),
         _ => Origin::Anonymous,
     }
 }
 
-/// Returns the job that the request stands for. A job that was accepted stays accepted, even if the settings have changed
+/// Returns the job that the request stands for; a new one has the identifier with which it is admitted. A job that was accepted stays accepted, even if the settings have changed
 /// since.
 async fn claim(
-    queue: &Queue,
+    jobs: &Jobs,
     key: Option<&str>,
     text: &[u8],
-    admitted: Result<(), Error>,
+    admitted: Result<Uuid, Error>,
 ) -> Result<Claim, Error> {
     match (key, admitted) {
-        (Some(key), Ok(())) => {
-            let new = queue.publisher.ids.mint();
-            Ok(queue.jobs.claim(key, text, new).await?)
-        }
-        (None, Ok(())) => Ok(Claim::ToPublish(queue.publisher.ids.mint())),
-        (Some(key), Err(refusal)) => match queue.jobs.claimed(key, text).await? {
+        (Some(key), Ok(new)) => Ok(jobs.claim(key, text, new).await?),
+        (None, Ok(new)) => Ok(Claim::ToPublish(new)),
+        (Some(key), Err(refusal)) => match jobs.claimed(key, text).await? {
             None | Some(Claim::ToPublish(_)) => Err(refusal),
             Some(claim) => Ok(claim),
         },
@@ -132,7 +134,7 @@ fn admit(
         let refusal = state.guard.refusal(Scope::Jobs, client);
         return Err(refusal.unwrap_or(Error::TaskNotPublic));
     }
-    if fields.needs_vector_store() && state.vector.is_none() {
+    if needs_vector_store(&fields.task) && state.vector.is_none() {
         return Err(Error::ProfileDisabled("vector"));
     }
     let checked = fields.check();

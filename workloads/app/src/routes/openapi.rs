@@ -55,7 +55,7 @@ mod tests {
         routes::{
             admin::{
                 dead_letters::bodies::SweepRequest,
-                links::bodies::{DisableRequest, LinksRequest},
+                links::bodies::{DisableRequest, LinksRequest, ReasonRequest},
             },
             docs::bodies::{DocumentRequest, QueryRequest},
             shorten::ShortenRequest,
@@ -133,6 +133,7 @@ mod tests {
             ("QueryRequest", fields_of::<QueryRequest>()),
             ("LinksRequest", fields_of::<LinksRequest>()),
             ("DisableRequest", fields_of::<DisableRequest>()),
+            ("ReasonRequest", fields_of::<ReasonRequest>()),
             ("SweepRequest", fields_of::<SweepRequest>()),
         ] {
             let schema = &document["components"]["schemas"][name];

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     Resolved, Stored,
+    audit::Cause,
     cache::Cache,
     management::{Change, Changed, Management},
     postgres::{Links, NewLink, Outcome},
@@ -142,9 +143,9 @@ impl CachedLinks {
         &self,
         code: Code<'_>,
         change: &Change,
-        by: &str,
+        cause: &Cause,
     ) -> Result<(Changed, bool), StoreError> {
-        let changed = self.management.change(code, change, by).await?;
+        let changed = self.management.change(code, change, cause).await?;
         let (Changed::Done(link) | Changed::Already(link)) = &changed else {
             return Ok((changed, true));
         };

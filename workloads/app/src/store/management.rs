@@ -15,7 +15,7 @@ pub use self::{
     listing::{Listed, Listing, Page, Position},
     record::{How, LinkRecord, LinkState, LinkTakedown},
 };
-use super::Takedown;
+use super::{Takedown, audit::Audit};
 use crate::code::Code;
 
 /// The maximum number of links that are claimed at once.
@@ -51,6 +51,12 @@ impl Management {
     #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
+    }
+
+    /// Returns the log of the changes.
+    #[must_use]
+    pub fn audit(&self) -> Audit {
+        Audit::new(self.0.clone())
     }
 
     /// Reads a link; `None` if the code was never assigned.

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 8] = [
+const MIGRATIONS: [(i64, &str, &str); 12] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -56,6 +56,26 @@ const MIGRATIONS: [(i64, &str, &str); 8] = [
         8,
         "links_deleted",
         include_str!("../../migrations/0008_links_deleted.sql"),
+    ),
+    (
+        9,
+        "origins",
+        include_str!("../../migrations/0009_origins.sql"),
+    ),
+    (
+        10,
+        "jobs_anonymous",
+        include_str!("../../migrations/0010_jobs_anonymous.sql"),
+    ),
+    (
+        11,
+        "documents_anonymous",
+        include_str!("../../migrations/0011_documents_anonymous.sql"),
+    ),
+    (
+        12,
+        "audit_log",
+        include_str!("../../migrations/0012_audit_log.sql"),
     ),
 ];
 

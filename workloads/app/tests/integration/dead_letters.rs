@@ -1,6 +1,6 @@
 //! The management of dead letters by `/api/admin/dead-letters` and by `app dead-letters`.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::select;
 use lapin::{
@@ -17,6 +17,7 @@ use shortener_app::{
         letters::{Choice, DeadLetters, LettersError, Operation},
         metrics::PublisherMetrics,
     },
+    store::audit::{Audit, Cause},
 };
 use shortener_common::{
     memory::Memory,
@@ -32,6 +33,7 @@ use shortener_testing::{
     metrics,
     proxy::{Path, Proxy},
 };
+use sqlx::{ConnectOptions, Executor};
 use tokio::process::Command;
 use uuid::Uuid;
 
@@ -40,7 +42,7 @@ use crate::{
     keys::secret,
     management::{Keys, administer},
     process::{BINARY, addresses, migrated, serving, start},
-    support::{App, config},
+    support::{App, access, config, url_of},
 };
 
 const LETTERS: &str = "/api/admin/dead-letters";
@@ -53,7 +55,7 @@ struct World {
     app: App,
     broker: Broker,
     _keys: Keys,
-    _database: TestDatabase,
+    database: TestDatabase,
 }
 
 impl World {
@@ -76,7 +78,7 @@ impl World {
             app,
             broker,
             _keys: keys,
-            _database: database,
+            database,
         }
     }
 
@@ -99,6 +101,23 @@ impl World {
     async fn sweep(&self, verb: &str, choice: Value) -> Response {
         let path = format!("{LETTERS}/{verb}");
         administer(&self.app, "POST", &path, Some(choice)).await
+    }
+
+    /// Checks that the audit log has exactly these entries of a client, in any order.
+    async fn has_entries(&self, by: &str, expected: &[(&str, &String, Option<&str>)]) {
+        let by = by.replace('/', "%2F");
+        let path = format!("/api/admin/audit?by={by}");
+        let page = administer(&self.app, "GET", &path, None).await.json();
+        let entries = page["entries"].as_array().unwrap();
+        assert_eq!(entries.len(), expected.len(), "{page}");
+        for (action, id, reason) in expected {
+            let is_found = entries.iter().any(|entry| {
+                entry["action"] == *action
+                    && entry["subject"] == **id
+                    && entry["reason"] == json!(reason)
+            });
+            assert!(is_found, "{action} {id}: {page}");
+        }
     }
 
     /// Checks that everything was found, and that this many dead letters stay.
@@ -139,7 +158,7 @@ async fn dead_letters_are_listed_and_stay() {
     let world = World::new().await;
     assert_eq!(
         world.get("").await.json(),
-        json!({"dead_letters": [], "total": 0})
+        json!({"dead_letters": [], "total": 0, "next_skip": null})
     );
     let body = r#"{ "task":"email", "id":1 }"#;
     let mut ids = world.dead(&[body, "{}", r#"{"id":"b"}"#]).await;
@@ -292,10 +311,23 @@ async fn many_dead_letters_return_to_their_queue_and_leave_it_together() {
         sent.await.unwrap();
     }
     world.broker.wait_for("jobs.dlq", (150, 0)).await;
-    let page = world.get("").await;
-    assert_eq!(listed(&page).len(), 100);
-    assert_eq!(page.json()["total"], 150);
-    world.broker.wait_for("jobs.dlq", (150, 0)).await;
+    let mut ids = BTreeSet::new();
+    for (query, count, next) in [
+        ("", 100, json!(100)),
+        ("?skip=100&limit=30", 30, json!(130)),
+        ("?skip=130", 20, json!(null)),
+        ("?skip=150", 0, json!(null)),
+        ("?skip=999", 0, json!(null)),
+    ] {
+        let page = world.get(query).await;
+        let shown = listed(&page);
+        assert_eq!(shown.len(), count, "{query}");
+        ids.extend(shown);
+        assert_eq!(page.json()["total"], 150, "{query}");
+        assert_eq!(page.json()["next_skip"], next, "{query}");
+        world.broker.wait_for("jobs.dlq", (150, 0)).await;
+    }
+    assert_eq!(ids.len(), 150);
     let unknown = world.get(&format!("/{UNKNOWN}")).await;
     unknown.problem(404, "not-found");
     world.broker.wait_for("jobs.dlq", (150, 0)).await;
@@ -332,19 +364,50 @@ async fn what_the_time_limit_leaves_out_is_told() {
     let metrics = PublisherMetrics::register(&mut Registry::default());
     let (room, ids) = (Memory::default().jobs, JobIds::default());
     let publisher = Publisher::start(broker.clone(), ids, room, metrics, Tracer::default());
-    let mut letters = DeadLetters::new(broker, publisher);
+    let audit = Audit::new(access(&world.database).await);
+    let mut letters = DeadLetters::new(broker, publisher, audit);
     letters.limit = Duration::ZERO;
 
-    let (listed, total) = letters.list(100).await.unwrap();
-    assert_eq!((listed.len(), total), (1, 3));
+    let page = letters.list(0, 100).await.unwrap();
+    let found = (page.letters.len(), page.total, page.next_skip);
+    assert_eq!(found, (1, 3, Some(1)));
+    world.broker.wait_for("jobs.dlq", (3, 0)).await;
+    let page = letters.list(1, 100).await;
+    assert!(matches!(page, Err(LettersError::OutOfTime)));
     world.broker.wait_for("jobs.dlq", (3, 0)).await;
     let found = letters.find(UNKNOWN.parse().unwrap()).await;
     assert!(matches!(found, Err(LettersError::OutOfTime)));
     world.broker.wait_for("jobs.dlq", (3, 0)).await;
-    let swept = letters.sweep(Choice::All, Operation::Drop, None).await;
+    let cause = Cause {
+        by: "desk".to_owned(),
+        reason: None,
+    };
+    let swept = letters.sweep(Choice::All, Operation::Drop, &cause).await;
     let swept = swept.unwrap();
     assert_eq!((swept.done, swept.complete), (1, false));
     world.broker.wait_for("jobs.dlq", (2, 0)).await;
+}
+
+#[tokio::test]
+async fn every_dead_letter_that_leaves_its_queue_has_an_entry_in_the_audit_log() {
+    let world = World::new().await;
+    let ids = world.dead(&["{}", "{}"]).await;
+    let choice = json!({"ids": [ids[0]], "reason": "mended"});
+    world.swept("replay", choice, 1, 1).await;
+    let mut connection = world.database.connect().await.unwrap();
+    let refuse =
+        "ALTER TABLE audit_log ADD CONSTRAINT refused CHECK (action <> 'dead_letter_dropped')";
+    connection.execute(refuse).await.unwrap();
+    let refused = world.sweep("drop", json!({"all": true})).await;
+    refused.problem(500, "internal");
+    world.broker.wait_for("jobs.dlq", (1, 0)).await;
+    let replayed = ("dead_letter_replayed", &ids[0], Some("mended"));
+    world.has_entries("desk", &[replayed]).await;
+    let permit = "ALTER TABLE audit_log DROP CONSTRAINT refused";
+    connection.execute(permit).await.unwrap();
+    world.swept("drop", json!({"all": true}), 1, 0).await;
+    let dropped = ("dead_letter_dropped", &ids[1], None);
+    world.has_entries("desk", &[replayed, dropped]).await;
 }
 
 #[tokio::test]
@@ -365,7 +428,11 @@ async fn one_request_at_a_time_works_on_the_dead_letters() {
 #[tokio::test]
 async fn a_request_that_makes_no_sense_is_refused_with_the_name_of_the_field() {
     let world = World::new().await;
-    for (path, field) in [("?limit=0", "limit"), ("?after=1", "query")] {
+    for (path, field) in [
+        ("?limit=0", "limit"),
+        ("?skip=-1", "skip"),
+        ("?after=1", "query"),
+    ] {
         let problem = world.get(path).await.problem(400, "invalid-fields");
         assert_eq!(problem["errors"][0]["field"], field);
     }
@@ -377,10 +444,16 @@ async fn a_request_that_makes_no_sense_is_refused_with_the_name_of_the_field() {
 }
 
 /// Runs `app dead-letters` and returns what it prints, or its error.
-async fn command(queue_url: &str, arguments: &[&str]) -> Result<Value, String> {
+async fn command(
+    database: &TestDatabase,
+    queue_url: &str,
+    arguments: &[&str],
+) -> Result<Value, String> {
     let mut command = Command::new(BINARY);
     command.arg("dead-letters").args(arguments);
-    let output = command.env("QUEUE_URL", queue_url).output().await.unwrap();
+    command.env("QUEUE_URL", queue_url).env("HOSTNAME", "pod-3");
+    command.env("DATABASE_URL", url_of(database));
+    let output = command.output().await.unwrap();
     match output.status.success() {
         true => Ok(serde_json::from_slice(&output.stdout).unwrap()),
         false => Err(String::from_utf8(output.stderr).unwrap()),
@@ -392,10 +465,16 @@ async fn who_may_run_programs_in_the_pod_needs_no_key() {
     let world = World::new().await;
     let ids = world.dead(&["{}", "{}", r#"{"task":"email"}"#]).await;
     let url = world.broker.url();
-    let run = async |arguments: &[&str]| command(&url, arguments).await;
+    let run = async |arguments: &[&str]| command(&world.database, &url, arguments).await;
     let listed = run(&["ls", "--limit", "2"]).await.unwrap();
     assert_eq!(listed["dead_letters"].as_array().unwrap().len(), 2);
-    assert_eq!(listed["total"], 3);
+    assert_eq!(
+        (&listed["total"], &listed["next_skip"]),
+        (&json!(3), &json!(2))
+    );
+    let last = run(&["ls", "--skip", "2"]).await.unwrap();
+    assert_eq!(last["dead_letters"].as_array().unwrap().len(), 1);
+    assert_eq!(last["next_skip"], json!(null));
     let shown = run(&["show", &ids[2]]).await.unwrap();
     assert_eq!(shown["body"], r#"{"task":"email"}"#);
     world.broker.wait_for("jobs.dlq", (3, 0)).await;
@@ -406,14 +485,20 @@ async fn who_may_run_programs_in_the_pod_needs_no_key() {
     let message = world.broker.get("jobs").await.unwrap();
     let job = Job::parse(&message.properties, message.data.clone()).unwrap();
     assert_eq!(job.origin, Origin::Anonymous);
-    let swept = run(&["drop", "--all"]).await.unwrap();
-    assert_eq!(swept["done"], 1);
+    let swept = run(&["drop", "--all", "--reason", "ticket 7"]).await;
+    assert_eq!(swept.unwrap()["done"], 1);
     world.broker.wait_for("jobs.dlq", (0, 0)).await;
+    let expected = [
+        ("dead_letter_replayed", &ids[1], None),
+        ("dead_letter_replayed", &ids[2], None),
+        ("dead_letter_dropped", &ids[0], Some("ticket 7")),
+    ];
+    world.has_entries("pod/pod-3", &expected).await;
 }
 
 #[tokio::test]
 async fn the_command_says_what_is_wrong() {
-    let broker = Broker::new().await;
+    let (broker, database) = (Broker::new().await, TestDatabase::new().await);
     let (url, away) = (broker.url(), "amqp://u:s3cret@127.0.0.1:1/%2f");
     for (url, arguments, reason) in [
         (
@@ -424,10 +509,15 @@ async fn the_command_says_what_is_wrong() {
         (&url, &["show", "7"], "invalid value '7'"),
         (&url, &["drop"], "required arguments"),
         (&url, &["drop", "--all", UNKNOWN], "cannot be used with"),
+        (
+            &url,
+            &["drop", "--all", "--reason", ""],
+            "1 to 500 characters",
+        ),
         ("", &["ls"], "The queue profile is not enabled"),
         (away, &["replay", "--all"], "refused"),
     ] {
-        let error = command(url, arguments).await.unwrap_err();
+        let error = command(&database, url, arguments).await.unwrap_err();
         assert!(error.contains(reason), "{arguments:?}: {error}");
         assert!(!error.contains("s3cret"), "{error}");
     }

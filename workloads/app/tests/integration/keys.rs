@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
 use shortener_app::scope::{Scope, Scopes};
-use shortener_common::queue::{job::Job, origin::Origin};
+use shortener_common::queue::{decision::Decision, job::Job, origin::Origin};
 use shortener_testing::{
     broker::{Broker, until},
     database::TestDatabase,
@@ -149,6 +149,7 @@ async fn a_task_that_is_not_public_needs_a_key_for_jobs_where_jobs_need_none() {
         let message = broker.get("jobs").await.unwrap();
         let job = Job::parse(&message.properties, message.data.clone()).unwrap();
         assert_eq!((job.fields.task.as_str(), job.origin), (task, sender));
+        assert_eq!(job.decision, Decision::new(task, None));
         message.ack(Default::default()).await.unwrap();
     }
     assert_eq!(broker.counts("jobs").await.0, 0);

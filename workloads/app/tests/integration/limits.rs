@@ -3,7 +3,7 @@
 use shortener_testing::database::TestDatabase;
 
 use crate::{
-    client::{get, post, post_bytes, request, send},
+    client::{Response, get, post, post_bytes, request, send},
     support::App,
 };
 
@@ -50,6 +50,32 @@ async fn creating_links_and_everything_else_have_limits_of_their_own() {
             "probes are exempt"
         );
     }
+}
+
+#[tokio::test]
+async fn a_large_request_costs_more_than_a_small_one() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| {
+        config.limit_requests_per_second = 1;
+        config.limit_requests_burst = 20;
+    })
+    .await;
+    // 9 tokens each; that there is no queue is found out afterwards.
+    let large = post_bytes("/jobs", "", &[b' '; 64 * 1024]);
+    let left = |response: &Response| {
+        let left = response.header("ratelimit").unwrap();
+        left.split(';').nth(1).unwrap().to_owned()
+    };
+    for expected in ["r=11", "r=2"] {
+        let response = send(app.public, &large).await;
+        response.problem(501, "profile-disabled");
+        assert_eq!(left(&response), expected);
+    }
+    let refused = send(app.public, &large).await;
+    refused.problem(429, "rate-limited");
+    let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((5..=7).contains(&wait), "{wait}");
+    assert_eq!(post(app.public, "/jobs", "{}").await.status, 501);
 }
 
 #[tokio::test]

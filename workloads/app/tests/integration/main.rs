@@ -9,11 +9,14 @@
     reason = "everything here is a test, helpers included"
 )]
 
+mod audit;
 mod backends;
 mod cache;
 mod cache_faults;
 mod cache_modes;
 mod cache_server;
+mod check_links;
+mod client_address;
 mod connections;
 mod corpus;
 mod database_lookups;
@@ -39,6 +42,7 @@ mod purge;
 mod schema;
 mod shared_limits;
 mod shortcut;
+mod storage;
 mod support;
 mod takedown;
 mod telemetry;

@@ -65,7 +65,7 @@ fn in_state(response: &Response, state: &str) -> Value {
     link
 }
 
-async fn managed(database: &PgConnectOptions) -> (App, Keys) {
+pub async fn managed(database: &PgConnectOptions) -> (App, Keys) {
     let keys = Keys::new();
     let app = App::start_with(database, |config| keys.configure(config)).await;
     (app, keys)
@@ -97,6 +97,7 @@ async fn management_needs_a_key_with_its_scope_also_where_nothing_else_does() {
         ("GET", "/api/admin/dead-letters/a"),
         ("POST", "/api/admin/dead-letters/replay"),
         ("POST", "/api/admin/dead-letters/drop"),
+        ("GET", "/api/admin/audit"),
     ];
     for (method, path) in routes {
         for app in [&plain, &app] {
@@ -508,9 +509,9 @@ async fn every_change_is_one_line_of_the_log_with_its_client() {
         (
             "POST",
             "/api/admin/links/spam/enable",
-            "{}",
+            "{\"reason\":\"a mistake\"}",
             "link_enabled",
-            None,
+            Some("a mistake"),
         ),
         (
             "PATCH",

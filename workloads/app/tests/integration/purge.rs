@@ -1,12 +1,18 @@
 //! The command `app purge`.
 
-use shortener_common::{database::StoreError, purge::remove_expired};
+use shortener_common::{config::PurgeArgs, database::StoreError, purge::remove_expired};
 use shortener_testing::database::TestDatabase;
 use sqlx::{ConnectOptions, Executor, PgConnection};
 
 use crate::{
     process::{migrated, start},
     support::access,
+};
+
+const EXTENT: PurgeArgs = PurgeArgs {
+    purge_retention_days: 30,
+    purge_audit_days: 400,
+    purge_document_days: Some(30),
 };
 
 async fn count(connection: &mut PgConnection, query: &'static str) -> i64 {
@@ -22,22 +28,25 @@ async fn a_purge_removes_what_has_expired_and_exits() {
     for rows in [
         "INSERT INTO links (code, url, expires_at) VALUES ('old', 'https://example.com', now() - interval '1 h'), ('new', 'https://example.com', now() + interval '1 h')",
         "INSERT INTO jobs (message_id, task, state, finished_at) VALUES (gen_random_uuid(), 'old', 'done', now() - interval '8 days'), (gen_random_uuid(), 'new', 'done', now() - interval '6 days')",
+        "INSERT INTO audit_log (at, actor, action) VALUES (now() - interval '10 days', 'old', 'link_deleted'), (now() - interval '8 days', 'new', 'link_deleted')",
     ] {
         connection.execute(rows).await.unwrap();
     }
     let environment = [
         ("DATABASE_URL", url.as_str()),
         ("PURGE_RETENTION_DAYS", "7"),
+        ("PURGE_AUDIT_DAYS", "9"),
     ];
     let mut process = start(&["purge"], &environment);
     assert_eq!(process.event("purged").await["rows"], 1);
     assert!(process.exit().await.success());
-    let left = "SELECT code FROM links WHERE url IS NOT NULL UNION ALL SELECT task FROM jobs";
+    let left = "SELECT code FROM links WHERE url IS NOT NULL UNION ALL SELECT task FROM jobs \
+        UNION ALL SELECT actor FROM audit_log";
     let left: Vec<String> = sqlx::query_scalar(left)
         .fetch_all(&mut connection)
         .await
         .unwrap();
-    assert_eq!(left, ["new", "new"]);
+    assert_eq!(left, ["new", "new", "new"]);
 }
 
 #[tokio::test]
@@ -56,7 +65,7 @@ async fn a_kind_of_data_that_cannot_be_removed_does_not_keep_the_others() {
         .clone()
         .options([("statement_timeout", "500ms")]);
     let impatient = access(&impatient).await;
-    let removed = remove_expired(&impatient, 30).await;
+    let removed = remove_expired(&impatient, EXTENT).await;
     assert!(
         matches!(removed, Err(StoreError::TimedOut(_))),
         "{removed:?}"
@@ -66,11 +75,41 @@ async fn a_kind_of_data_that_cannot_be_removed_does_not_keep_the_others() {
         29
     );
     holder.execute("COMMIT").await.unwrap();
-    remove_expired(&impatient, 30).await.unwrap();
+    remove_expired(&impatient, EXTENT).await.unwrap();
     assert_eq!(
         count(&mut connection, "SELECT count(*) FROM link_keys").await,
         0
     );
+}
+
+#[tokio::test]
+async fn what_clients_without_a_key_stored_goes_sooner_and_their_documents_only_if_wanted() {
+    let database = TestDatabase::new().await;
+    migrated(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    let rows = "INSERT INTO jobs (message_id, task, state, finished_at, origin) SELECT gen_random_uuid(), coalesce(origin, ''), \
+        'done', now() - interval '2 days', origin FROM unnest(ARRAY['anonymous', 'key:shop', 'internal', NULL]) origin; \
+        INSERT INTO documents (id, vector, payload, changed_at, indexed_at, due_at, origin) SELECT n, '{1}', '{}', \
+        now() - n * interval '1 day', now(), NULL, CASE n % 3 WHEN 0 THEN 'anonymous' WHEN 1 THEN 'key:shop' END \
+        FROM generate_series(1, 60) n";
+    connection.execute(rows).await.unwrap();
+    let access = access(&database).await;
+    let of_clients = PurgeArgs {
+        purge_document_days: None,
+        ..EXTENT
+    };
+    remove_expired(&access, of_clients).await.unwrap();
+    let left = "SELECT count(*) FROM jobs WHERE origin IS DISTINCT FROM 'anonymous'";
+    assert_eq!(count(&mut connection, left).await, 3);
+    assert_eq!(count(&mut connection, "SELECT count(*) FROM jobs").await, 3);
+    let whole = "SELECT count(*) FROM documents WHERE vector IS NOT NULL";
+    assert_eq!(count(&mut connection, whole).await, 60);
+
+    remove_expired(&access, EXTENT).await.unwrap();
+    assert_eq!(count(&mut connection, whole).await, 60 - 11);
+    let removed = "SELECT count(*) FROM documents WHERE vector IS NULL AND origin = 'anonymous' AND id >= 30 \
+        AND indexed_at IS NULL AND due_at <= now()";
+    assert_eq!(count(&mut connection, removed).await, 11);
 }
 
 #[tokio::test]
@@ -84,10 +123,11 @@ async fn every_step_of_a_purge_has_an_index_in_the_order_of_time() {
         ("enable_bitmapscan", "off"),
     ];
     let access = access(&(*database).clone().options(only)).await;
-    remove_expired(&access, 30).await.unwrap();
+    remove_expired(&access, EXTENT).await.unwrap();
     let mut connection = database.connect().await.unwrap();
     let used = "SELECT count(*) FROM pg_stat_user_indexes WHERE idx_scan > 0 AND indexrelname IN \
-        ('links_by_expiry', 'links_disabled_by_expiry', 'link_keys_by_age', 'job_keys_by_age', 'jobs_by_end')";
+        ('links_by_expiry', 'links_disabled_by_expiry', 'link_keys_by_age', 'job_keys_by_age', 'jobs_by_end', \
+        'audit_log_by_age', 'jobs_anonymous', 'documents_anonymous')";
     // The server counts after a while.
-    while count(&mut connection, used).await < 5 {}
+    while count(&mut connection, used).await < 8 {}
 }

@@ -7,7 +7,7 @@ use shortener_testing::database::TestDatabase;
 use crate::{
     cache::{cache_is_up, metric},
     cache_server::{Redis, until},
-    client::{get, post},
+    client::{get, json_bytes, post, send},
     support::App,
 };
 
@@ -88,12 +88,22 @@ async fn a_flood_through_several_replicas_passes_the_burst_and_the_slack_at_most
 
 /// Asks a bucket of four tokens, of which one comes back each millisecond, as if this were the time in microseconds.
 async fn answer(cache: &Redis, now: u64, debt: u64, age: u64) -> (u64, u64, u64) {
+    answer_for(cache, now, (debt, age), 1).await
+}
+
+/// Asks the bucket for so many tokens.
+async fn answer_for(
+    cache: &Redis,
+    now: u64,
+    (debt, age): (u64, u64),
+    cost: u64,
+) -> (u64, u64, u64) {
     const CLOCK: &str = "redis.call('TIME')";
     assert!(SCRIPT.contains(CLOCK));
     let time = format!("{{'{}', '{}'}}", now / 1_000_000, now % 1_000_000);
     let script = SCRIPT.replace(CLOCK, &time);
     let memory = 3_600_000_000;
-    let numbers = [1000, 4000, debt, age, memory].map(|number: u64| number.to_string());
+    let numbers = [1000, 4000, debt, age, memory, cost].map(|number: u64| number.to_string());
     let mut command = vec!["EVAL", script.as_str(), "1", "bucket"];
     command.extend(numbers.iter().map(String::as_str));
     cache.ask(&command).await
@@ -121,6 +131,44 @@ async fn the_shared_bucket_counts_late_reports_from_their_own_time_on() {
         assert_eq!(found, (1, 1, 2000), "{garbage:?}");
     }
     assert!(cache.ask::<i64>(&["PTTL", "bucket"]).await > 0);
+}
+
+#[tokio::test]
+async fn a_large_request_gets_all_its_tokens_from_the_shared_bucket_or_none() {
+    const NOW: u64 = 1_700_000_000_000_000;
+    let cache = Redis::start().await;
+    let nothing = (0, 0);
+    let first = answer_for(&cache, NOW, nothing, 3).await;
+    assert_eq!(first, (0, 3, 3000));
+    let second = answer_for(&cache, NOW, nothing, 3).await;
+    assert_eq!(second, (0, 0, 3000));
+    let small = answer_for(&cache, NOW, nothing, 1).await;
+    assert_eq!(small, (0, 1, 4000));
+    let later = answer_for(&cache, NOW + 3000, nothing, 3).await;
+    assert_eq!(later, (0, 3, 4000));
+}
+
+#[tokio::test]
+async fn large_requests_use_up_the_limit_of_all_replicas_sooner() {
+    let database = TestDatabase::new().await;
+    let cache = Redis::start().await;
+    let start = || {
+        App::start_with(&database, |config| {
+            cache.configure(config);
+            config.limit_requests_per_second = 1;
+            config.limit_requests_burst = 80;
+        })
+    };
+    let (first, second) = (start().await, start().await);
+    cache_is_up(&first).await;
+    cache_is_up(&second).await;
+    // 17 tokens each; that there is no vector store is found out afterwards.
+    let large = json_bytes("PUT", "/docs/1", "", &[b' '; 128 * 1024]);
+    let mut statuses = Vec::new();
+    for app in [&first, &second, &first, &second, &first, &second] {
+        statuses.push(send(app.public, &large).await.status);
+    }
+    assert_eq!(statuses, [501, 501, 501, 501, 429, 429]);
 }
 
 #[tokio::test]

@@ -200,7 +200,7 @@ mod tests {
     use shortener_testing::database::TestDatabase;
 
     use super::*;
-    use crate::documents::tests::documents;
+    use crate::{documents::tests::documents, queue::origin::Origin};
 
     const LINE: Shape = Shape {
         size: 1,
@@ -215,7 +215,8 @@ mod tests {
     async fn who_brings_a_document_that_others_have_removed_meanwhile_takes_it_away_again() {
         let database = TestDatabase::new().await;
         let documents = documents(&database).await;
-        documents.put(id(1), &[1.0], "{}".into()).await.unwrap();
+        let put = documents.put(id(1), &[1.0], "{}".into(), &Origin::Internal);
+        put.await.unwrap();
         let slow = documents.read(&[1], LINE).await.unwrap();
         documents.delete(id(1)).await.unwrap();
         let quick = documents.read(&[1], LINE).await.unwrap();
@@ -234,7 +235,7 @@ mod tests {
         let documents = documents(&database).await;
         let payload = json!({"text": "x".repeat(1536 * 1024)}).to_string();
         for number in 0..7 {
-            let put = documents.put(id(number), &[1.0], payload.clone());
+            let put = documents.put(id(number), &[1.0], payload.clone(), &Origin::Internal);
             put.await.unwrap();
         }
         documents.delete(id(5)).await.unwrap();

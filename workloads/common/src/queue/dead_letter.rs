@@ -75,7 +75,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{queue::job, trace::TraceContext};
+    use crate::{
+        queue::{decision::Decision, job},
+        trace::TraceContext,
+    };
 
     const ID: &str = "0197f2a4-8c1e-7b54-9d7b-2f6f0a7f3c11";
 
@@ -103,7 +106,8 @@ mod tests {
     /// Returns the message of a job by `shop` that RabbitMQ has dead-lettered twice, with these changes of its headers.
     fn message(changes: &[(&str, AMQPValue)]) -> BasicProperties {
         let origin = Origin::Client("shop".into());
-        let published = job::properties(ID.parse().unwrap(), &origin, TraceContext::root(), None);
+        let (id, decision) = (ID.parse().unwrap(), Decision::default());
+        let published = job::properties(id, &origin, &decision, TraceContext::root(), None);
         let mut headers = published.headers().clone().unwrap();
         let deaths = vec![
             death("delivery_limit", 1_795_254_292),

@@ -6,13 +6,19 @@ mod rules;
 use jiff::Timestamp;
 use lapin::{
     BasicProperties,
-    types::{AMQPValue, FieldTable},
+    types::{AMQPValue, FieldTable, LongString},
 };
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-pub use self::{fields::Fields, rules::FieldError};
-use super::origin::{ORIGIN, Origin};
+pub use self::{
+    fields::Fields,
+    rules::{BUILT_IN, FieldError, INDEX, REINDEX, needs_vector_store},
+};
+use super::{
+    decision::Decision,
+    origin::{ORIGIN, Origin},
+};
 use crate::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 
 /// The broker's count of returns to the queue; absent at the first delivery.
@@ -27,18 +33,17 @@ const MAX_LABEL: usize = 256;
 pub fn properties(
     id: Uuid,
     origin: &Origin,
+    decision: &Decision,
     trace: TraceContext,
     tracestate: Option<&str>,
 ) -> BasicProperties {
     let mut headers = FieldTable::default();
-    let mut insert = |name: &str, value: String| {
-        headers.insert(name.into(), AMQPValue::LongString(value.into()));
-    };
-    insert(ORIGIN, origin.value().into_owned());
-    insert(TRACEPARENT.as_str(), trace.traceparent());
+    insert(&mut headers, ORIGIN, origin.value().into_owned());
+    insert(&mut headers, TRACEPARENT.as_str(), trace.traceparent());
     if let Some(tracestate) = tracestate {
-        insert(TRACESTATE.as_str(), tracestate.to_owned());
+        insert(&mut headers, TRACESTATE.as_str(), tracestate);
     }
+    decision.write(&mut headers);
     BasicProperties::default()
         .with_content_type("application/json".into())
         .with_message_id(id.to_string().into())
@@ -47,12 +52,18 @@ pub fn properties(
         .with_headers(headers)
 }
 
+/// Adds a header with a text.
+pub(super) fn insert(headers: &mut FieldTable, name: &str, value: impl Into<LongString>) {
+    headers.insert(name.into(), AMQPValue::LongString(value.into()));
+}
+
 /// A job as a worker receives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The identifier, assigned when the job was accepted; a new one if the message has none.
     pub id: Uuid,
     pub origin: Origin,
+    pub decision: Decision,
     pub fields: Fields,
     /// The object exactly as the client wrote it.
     pub text: String,
@@ -77,6 +88,7 @@ impl Job {
         Ok(Self {
             id: id_of(properties).unwrap_or_else(Uuid::now_v7),
             origin: Origin::of(header(properties, ORIGIN)),
+            decision: Decision::read(properties),
             fields,
             text: String::from_utf8(body).map_err(|_| Invalid)?,
             trace: trace_of(properties),
@@ -122,8 +134,7 @@ pub fn publication_of(properties: &BasicProperties) -> Option<TraceContext> {
 /// Returns the `tracestate` of a message.
 #[must_use]
 pub fn tracestate_of(properties: &BasicProperties) -> Option<String> {
-    let tracestate = header(properties, TRACESTATE.as_str()).and_then(text_of)?;
-    String::from_utf8(tracestate.to_vec()).ok()
+    header(properties, TRACESTATE.as_str()).and_then(string_of)
 }
 
 /// Reads the count of returns. The broker may encode the number in any width.
@@ -154,6 +165,11 @@ pub(super) fn text_of(value: &AMQPValue) -> Option<&[u8]> {
     }
 }
 
+/// Returns a text; `None` if it is not Unicode.
+pub(super) fn string_of(value: &AMQPValue) -> Option<String> {
+    String::from_utf8(text_of(value)?.to_vec()).ok()
+}
+
 /// Shortens a text for log lines, and replaces the one character that PostgreSQL cannot store.
 pub(super) fn label(text: &str) -> String {
     // Nearly every text is fine as it is.
@@ -174,13 +190,21 @@ pub(super) fn label(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
 
     fn published() -> (Uuid, TraceContext, BasicProperties) {
         let (id, trace) = (Uuid::now_v7(), TraceContext::continuing(None));
-        let properties = properties(id, &Origin::Internal, trace, Some("vendor=1"));
+        let properties = properties(
+            id,
+            &Origin::Internal,
+            &Decision::new("index", Some(&"store".into())),
+            trace,
+            Some("vendor=1"),
+        );
         (id, trace, properties)
     }
 
@@ -205,6 +229,39 @@ mod tests {
         assert_eq!(job.trace.trace_id, trace.trace_id);
         assert_eq!(job.trace.parent, Some(trace.span_id));
         assert_eq!(job.returns, 0);
+    }
+
+    #[test]
+    fn what_was_decided_is_what_a_worker_reads() {
+        let (id, trace, _) = published();
+        let target: Arc<str> = "store:6334/docs".into();
+        let is_default = |task| (task, Some("default"), None);
+        for (task, handler, expected) in [
+            is_default("email"),
+            is_default(""),
+            is_default("default"),
+            is_default("Index"),
+            ("wait", Some("wait"), None),
+            ("purge_expired", Some("purge_expired"), None),
+            ("index", Some("index"), Some(&target)),
+            ("reindex", Some("reindex"), Some(&target)),
+        ] {
+            let decision = Decision::new(task, Some(&target));
+            let properties = properties(id, &Origin::Internal, &decision, trace, None);
+            let job = Job::parse(&properties, b"{}".to_vec()).unwrap();
+            assert_eq!(job.decision, decision);
+            assert_eq!(decision.handler.as_deref(), handler);
+            assert_eq!(decision.target.as_ref(), expected);
+            let replayed = Decision::of_replay(&properties);
+            assert_eq!(
+                (replayed.handler, replayed.target),
+                (decision.handler, None)
+            );
+        }
+        let nothing = Decision::new("index", None);
+        assert_eq!(nothing.target, None);
+        let bare = Job::parse(&BasicProperties::default(), b"{}".to_vec()).unwrap();
+        assert_eq!(bare.decision, Decision::default());
     }
 
     #[test]
@@ -235,7 +292,7 @@ mod tests {
         let parse = |properties: BasicProperties| Job::parse(&properties, b"{}".to_vec()).unwrap();
         let client = Origin::Client("shop".into());
         let (id, trace, _) = published();
-        let sent = parse(properties(id, &client, trace, None));
+        let sent = parse(properties(id, &client, &Decision::default(), trace, None));
         assert_eq!(sent.origin, client);
         // A job that an administrator of the broker sent.
         let sent = parse(published().2.with_headers(FieldTable::default()));

@@ -35,18 +35,20 @@ impl Interceptor for ApiKey {
     }
 }
 
-/// Returns a connection that is established on first use and again after a loss, and the server attributes of
-/// spans.
+/// Returns a connection that is established on first use and again after a loss, the server attributes of spans, and the
+/// host and port of the server.
 pub(super) fn transport(
     url: &str,
     key: Option<&str>,
     tls: ClientTls,
-) -> anyhow::Result<(Transport, Server)> {
+) -> anyhow::Result<(Transport, Server, String)> {
     let uri: Uri = url.parse().map_err(|_| invalid())?;
     let port = uri.port_u16().unwrap_or_default();
-    let server = Server::database("qdrant", uri.host().unwrap_or_default(), port);
+    let host = uri.host().unwrap_or_default();
+    let server = Server::database("qdrant", host, port);
+    let authority = format!("{host}:{port}");
     let transport = InterceptedService::new(channel(uri, tls)?, api_key(key)?);
-    Ok((transport, server))
+    Ok((transport, server, authority))
 }
 
 fn invalid() -> anyhow::Error {

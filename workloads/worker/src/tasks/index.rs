@@ -15,8 +15,9 @@ pub(super) struct Index;
 impl Task for Index {
     fn handle<'a>(&'a self, job: &'a Job, context: &'a Context) -> Attempt<'a> {
         Box::pin(async move {
-            let Some(vector) = &context.vector else {
-                return context.disabled.outcome();
+            let vector = match context.vector_of(job) {
+                Ok(vector) => vector,
+                Err(elsewhere) => return Ok(elsewhere),
             };
             let id = match job.fields.document() {
                 Ok(id) => id,

@@ -9,7 +9,7 @@ pub(super) struct PurgeExpired;
 impl Task for PurgeExpired {
     fn handle<'a>(&'a self, _: &'a Job, context: &'a Context) -> Attempt<'a> {
         Box::pin(async move {
-            remove_expired(&context.database, context.retention_days).await?;
+            remove_expired(&context.database, context.purge).await?;
             Ok(Outcome::done())
         })
     }

@@ -11,9 +11,9 @@ pub(super) struct Reindex;
 impl Task for Reindex {
     fn handle<'a>(&'a self, job: &'a Job, context: &'a Context) -> Attempt<'a> {
         Box::pin(async move {
-            match &context.vector {
-                Some(vector) => outcome_of(reindex(vector, job, context.time_limit).await),
-                None => context.disabled.outcome(),
+            match context.vector_of(job) {
+                Ok(vector) => outcome_of(reindex(vector, job, context.time_limit).await),
+                Err(elsewhere) => Ok(elsewhere),
             }
         })
     }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use shortener_common::{
     database::Database,
     documents::{DocumentId, Documents},
+    queue::origin::Origin,
 };
 use shortener_testing::{
     broker::{Broker, until},
@@ -80,7 +81,8 @@ impl Scene {
     }
 
     async fn put(&self, number: u64, vector: &[f32], payload: Value) {
-        let put = self.documents.put(id(number), vector, payload.to_string());
+        let documents = &self.documents;
+        let put = documents.put(id(number), vector, payload.to_string(), &Origin::Internal);
         put.await.unwrap();
     }
 

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use lapin::BasicProperties;
 use serde_json::json;
-use shortener_common::queue::origin::Origin;
+use shortener_common::{
+    queue::{decision::Decision, job, origin::Origin},
+    trace::TraceContext,
+};
 use shortener_testing::{
     broker::{Broker, until},
     client::get,
@@ -113,9 +116,9 @@ async fn a_message_that_comes_again_after_its_job_was_done_is_a_duplicate() {
     let id = publish(&broker, r#"{"task":"count"}"#).await;
     wait_until(&pool, id, "done").await;
     for _ in 0..2 {
-        let trace = shortener_common::trace::TraceContext::continuing(None);
-        let origin = Origin::Internal;
-        let properties = shortener_common::queue::job::properties(id, &origin, trace, None);
+        let trace = TraceContext::continuing(None);
+        let (origin, decision) = (Origin::Internal, Decision::default());
+        let properties = job::properties(id, &origin, &decision, trace, None);
         broker.publish(properties, br#"{"task":"count"}"#).await;
     }
     worker

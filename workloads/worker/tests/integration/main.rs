@@ -17,7 +17,7 @@ mod jobs;
 mod outages;
 mod process;
 mod reindex;
+mod rollouts;
 mod soak;
 mod support;
 mod telemetry;
-mod without_vector;

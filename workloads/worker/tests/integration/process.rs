@@ -1,7 +1,7 @@
 //! The binary: log lines, signals and exit codes.
 
 use shortener_common::{
-    queue::{job, origin::Origin},
+    queue::{decision::Decision, job, origin::Origin},
     trace::TraceContext,
 };
 use shortener_testing::{broker::Broker, database::TestDatabase, process::Process};
@@ -37,7 +37,7 @@ async fn a_job_is_two_log_lines_in_the_trace_of_its_request() {
     let mut process = start(&database, &broker);
     process.event("queue_up").await;
     let (id, trace) = (Uuid::now_v7(), TraceContext::continuing(None));
-    let properties = job::properties(id, &Origin::Internal, trace, None);
+    let properties = job::properties(id, &Origin::Internal, &Decision::default(), trace, None);
     broker
         .publish(properties, br#"{"task":"email","id":1}"#)
         .await;
@@ -64,7 +64,13 @@ async fn sigterm_ends_the_process_cleanly_after_the_job_in_progress() {
     let mut process = start(&database, &broker);
     process.event("queue_up").await;
     let trace = TraceContext::continuing(None);
-    let properties = job::properties(Uuid::now_v7(), &Origin::Internal, trace, None);
+    let properties = job::properties(
+        Uuid::now_v7(),
+        &Origin::Internal,
+        &Decision::default(),
+        trace,
+        None,
+    );
     broker
         .publish(properties, br#"{"task":"wait","ms":1000}"#)
         .await;

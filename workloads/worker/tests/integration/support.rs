@@ -15,6 +15,7 @@ use shortener_app::store::migrate::migrate;
 use shortener_common::{
     database::StoreError,
     queue::{
+        decision::Decision,
         job::{self, Job},
         origin::Origin,
     },
@@ -143,10 +144,19 @@ pub async fn publish(broker: &Broker, body: &str) -> Uuid {
     publish_as(broker, &Origin::Internal, body).await
 }
 
+/// Publishes a job of the service itself with this decision and returns its identifier.
+pub async fn publish_decided(broker: &Broker, decision: &Decision, body: &str) -> Uuid {
+    send(broker, &Origin::Internal, decision, body).await
+}
+
 /// Publishes a job of this sender and returns its identifier.
 pub async fn publish_as(broker: &Broker, sender: &Origin, body: &str) -> Uuid {
-    let id = Uuid::now_v7();
-    let properties = job::properties(id, sender, TraceContext::continuing(None), None);
+    send(broker, sender, &Decision::default(), body).await
+}
+
+async fn send(broker: &Broker, sender: &Origin, decision: &Decision, body: &str) -> Uuid {
+    let (id, trace) = (Uuid::now_v7(), TraceContext::continuing(None));
+    let properties = job::properties(id, sender, decision, trace, None);
     broker.publish(properties, body.as_bytes()).await;
     id
 }

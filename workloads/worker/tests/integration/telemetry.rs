@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use shortener_common::{
-    queue::{job, origin::Origin},
+    queue::{decision::Decision, job, origin::Origin},
     trace::TraceContext,
 };
 use shortener_testing::{
@@ -165,7 +165,7 @@ async fn the_log_records_of_a_job_lead_to_its_trace() {
     let mut worker = start(&database, &broker, &endpoint);
     worker.event("queue_up").await;
     let (id, trace) = (Uuid::now_v7(), TraceContext::continuing(None));
-    let properties = job::properties(id, &Origin::Internal, trace, None);
+    let properties = job::properties(id, &Origin::Internal, &Decision::default(), trace, None);
     broker
         .publish(properties, br#"{"task":"email","id":1}"#)
         .await;
@@ -206,7 +206,13 @@ async fn what_goes_wrong_with_a_job_is_an_error_of_its_span() {
         (r#"{"task":"wait","ms":"x"}"#, "rejected"),
     ] {
         let trace = TraceContext::continuing(None);
-        let properties = job::properties(Uuid::now_v7(), &Origin::Internal, trace, None);
+        let properties = job::properties(
+            Uuid::now_v7(),
+            &Origin::Internal,
+            &Decision::default(),
+            trace,
+            None,
+        );
         broker.publish(properties, body.as_bytes()).await;
         let span = sink.span(&trace.trace_id.to_string(), "process jobs").await;
         assert_eq!(span["status"], "ERROR", "{span}");

@@ -16,8 +16,9 @@ pub struct EndToEndProbe {
     #[serde(default = "default_interval")]
     #[schemars(range(min = 30, max = 86_400))]
     pub interval_seconds: i32,
-    /// Address to which the operator sends the requests, without a path, such as that of the ingress controller's
-    /// Service. They name the first of `gateway.hosts`. Defaults to the gateway's own Service or, with `IngressNginx` and where that
+    /// Address to which the operator sends the requests, without a path: that of the ingress controller's Service,
+    /// `https://` and one of `gateway.hosts`, or a host that the operator's settings allow. They name the first of
+    /// `gateway.hosts`. Defaults to the gateway's own Service or, with `IngressNginx` and where that
     /// redirects to HTTPS, the base URL of the short links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
@@ -26,7 +27,8 @@ pub struct EndToEndProbe {
     ).message("gateway.endToEndProbe.probeUrl is not an http(s) address: write http:// or https://, a host and at most a port, such as http://ingress-nginx-controller.ingress-nginx.svc"))]
     pub probe_url: Option<String>,
     /// The Secret, in the stack's namespace, with a key of a client for `shorten` and `jobs`, if `gateway.auth` protects
-    /// them. It has to be the key itself and not its digest.
+    /// them. It has to be the key itself and not its digest. The Secret needs the label
+    /// `shortener.dev/usable-by-stacks: "true"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_secret_ref: Option<ApiKeyRef>,
 }

@@ -6,8 +6,16 @@ use k8s_openapi::ByteString;
 
 use crate::model::{failure::StepFailure, pod_uses::SecretUse};
 
-/// The data of Secrets by name. `None` is one that does not exist, and a failure one that could not be read.
-pub type ReadSecrets = BTreeMap<String, Result<Option<BTreeMap<String, ByteString>>, StepFailure>>;
+/// Secrets by name. `None` is one that does not exist, and a failure one that could not be read.
+pub type ReadSecrets = BTreeMap<String, Result<Option<ReadSecret>, StepFailure>>;
+
+/// A Secret that was read.
+#[derive(Clone, Default)]
+pub struct ReadSecret {
+    pub data: BTreeMap<String, ByteString>,
+    /// True when its label admits it.
+    pub usable: bool,
+}
 
 /// The content of the Secrets that the pods of a component read because the user's settings name them.
 #[derive(Clone, Default)]
@@ -18,6 +26,8 @@ pub struct PodContents {
     pub missing: bool,
     /// The checksum of the content in the live pod template, if that has one. It counts only if something is missing.
     pub applied: Option<String>,
+    /// The Secrets that exist and have the label that admits them.
+    pub usable: BTreeSet<String>,
 }
 
 impl PodContents {
@@ -28,11 +38,15 @@ impl PodContents {
     pub fn find(uses: &BTreeSet<SecretUse>, secrets: &ReadSecrets) -> Result<Self, StepFailure> {
         let mut found = Self::default();
         for used in uses {
-            let data = match secrets.get(&used.secret) {
-                Some(Ok(data)) => data.as_ref(),
+            let secret = match secrets.get(&used.secret) {
+                Some(Ok(secret)) => secret.as_ref(),
                 Some(Err(failure)) => return Err(failure.clone()),
                 None => None,
             };
+            if secret.is_some_and(|secret| secret.usable) {
+                found.usable.insert(used.secret.clone());
+            }
+            let data = secret.map(|secret| &secret.data);
             let is_read = |key: &str| used.key.as_deref().is_none_or(|wanted| wanted == key);
             let exists = data.is_some_and(|data| {
                 let key = used.key.as_ref();
@@ -47,6 +61,14 @@ impl PodContents {
         }
         Ok(found)
     }
+
+    /// Returns the content that is assumed of Secrets that nobody has read: all exist with the label that admits them.
+    pub fn of_usable(uses: &BTreeSet<SecretUse>) -> Self {
+        Self {
+            usable: uses.iter().map(|used| used.secret.clone()).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 impl std::fmt::Debug for PodContents {
@@ -55,6 +77,7 @@ impl std::fmt::Debug for PodContents {
             .debug_struct("PodContents")
             .field("entries", &self.entries.keys())
             .field("missing", &self.missing)
+            .field("usable", &self.usable)
             .finish_non_exhaustive()
     }
 }
@@ -75,7 +98,7 @@ mod tests {
     fn only_what_pods_read_counts_and_only_what_they_need_is_missed() {
         let data = ["a", "b"].map(|key| (key.to_owned(), ByteString(b"value".to_vec())));
         let secrets = ReadSecrets::from([
-            ("full".to_owned(), Ok(Some(data.into()))),
+            ("full".to_owned(), Ok(Some(read(data.into(), true)))),
             ("gone".to_owned(), Ok(None)),
         ]);
         for (used, entries, missing) in [
@@ -94,6 +117,22 @@ mod tests {
                 "{used:?}"
             );
         }
+    }
+
+    fn read(data: BTreeMap<String, ByteString>, usable: bool) -> ReadSecret {
+        ReadSecret { data, usable }
+    }
+
+    #[test]
+    fn a_secret_is_usable_if_it_exists_and_has_the_label() {
+        let secrets = ReadSecrets::from([
+            ("labelled".to_owned(), Ok(Some(read([].into(), true)))),
+            ("bare".to_owned(), Ok(Some(read([].into(), false)))),
+            ("gone".to_owned(), Ok(None)),
+        ]);
+        let uses = ["labelled", "bare", "gone"].map(|name| used(name, None, true));
+        let found = PodContents::find(&uses.into(), &secrets).unwrap();
+        assert_eq!(found.usable, ["labelled".to_owned()].into());
     }
 
     #[test]

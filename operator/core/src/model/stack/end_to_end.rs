@@ -11,6 +11,8 @@ pub struct EndToEnd {
     pub interval: Duration,
     /// Address to send the requests to, if it is not the stack's own.
     pub probe_url: Option<String>,
+    /// Hosts besides the stack's own to which the requests may go; `*.` stands for any subdomain, and `*` for any host.
+    pub probe_hosts: Vec<String>,
     /// The key to send, if the spec refers to one, or the failure to read it.
     pub key: Option<Result<ProbeKey, StepFailure>>,
 }
@@ -24,6 +26,8 @@ pub struct ProbeKey {
     pub entry: String,
     /// The value, if the Secret and its key exist.
     pub value: Option<String>,
+    /// True when the label of the Secret admits it, or none is needed.
+    pub usable: bool,
 }
 
 impl fmt::Debug for ProbeKey {

@@ -7,4 +7,8 @@ pub struct Purge {
     pub schedule: Option<String>,
     /// Number of days for which finished jobs stay.
     pub retention_days: i32,
+    /// Number of days for which entries of the audit log stay; `None` for the default of the programs.
+    pub audit_days: Option<i32>,
+    /// Number of days for which documents of clients without a key stay; `None` for ever.
+    pub document_days: Option<i32>,
 }

@@ -13,11 +13,11 @@ use super::{app, gateway, otel};
 use crate::{
     model::{
         metadata::{Component, component_name, selector, stack_labels},
-        stack::{Collector, Routing, ValidatedStack},
+        stack::{Bucket, Collector, RestorePlace, Routing, ValidatedStack},
     },
     plan::{
         monitoring,
-        stores::{DATABASE_CLIENTS, Definition, Port, postgres},
+        stores::{Definition, Port, TRACED, postgres},
     },
 };
 
@@ -80,38 +80,93 @@ pub fn worker(stack: &ValidatedStack) -> NetworkPolicy {
 /// only. The address of an external one stands in a Secret or has a name, so it may then connect to everything.
 pub fn purge(stack: &ValidatedStack) -> Option<NetworkPolicy> {
     stack.purge.schedule.as_ref()?;
-    let mut policy = policy(stack, Component::Purge, Vec::new());
-    let external = matches!(stack.collector, Some(Collector::External { .. }));
-    if external || stack.database.as_ref()?.managed().is_none() {
+    let policy = policy(stack, Component::Purge, Vec::new());
+    let collector = stack.collector.as_ref();
+    let external = matches!(collector, Some(Collector::External { .. }));
+    let Some(database) = database(stack).filter(|_| !external) else {
         return Some(policy);
+    };
+    let collector = collector.map(|_| to_pods(stack, Component::Otel, otel::GRPC_PORT));
+    let rules = [names(), database].into_iter().chain(collector);
+    Some(with_egress(policy, rules.collect()))
+}
+
+/// Returns the NetworkPolicy `<stack>-backup`: no connections to it, and its own to names, the database and the port of the
+/// object store only, unless the database is an external one.
+pub fn backup(stack: &ValidatedStack) -> Option<NetworkPolicy> {
+    let backup = stack.backup.as_ref()?;
+    let policy = policy(stack, Component::Backup, Vec::new());
+    let Some(database) = database(stack) else {
+        return Some(policy);
+    };
+    let store = backup.place.bucket().map(object_store);
+    let rules = [names(), database].into_iter().chain(store);
+    Some(with_egress(policy, rules.collect()))
+}
+
+/// Returns the NetworkPolicy `<stack>-verify`: no connections at all, or only to names and the port of the object store.
+pub fn verify(stack: &ValidatedStack) -> Option<NetworkPolicy> {
+    let backup = stack.backup.as_ref()?;
+    backup.verification.as_ref()?;
+    let policy = policy(stack, Component::Verify, Vec::new());
+    Some(with_egress(policy, to_bucket(backup.place.bucket())))
+}
+
+/// Returns the rules for a pod that opens connections to a bucket only, if there is one.
+fn to_bucket(bucket: Option<&Bucket>) -> Vec<NetworkPolicyEgressRule> {
+    let rules = bucket.into_iter();
+    rules
+        .flat_map(|bucket| [names(), object_store(bucket)])
+        .collect()
+}
+
+/// Returns the rule for connections to an object store, whose address has a name.
+fn object_store(bucket: &Bucket) -> NetworkPolicyEgressRule {
+    NetworkPolicyEgressRule {
+        to: None,
+        ports: Some(vec![ip_port("TCP", bucket.port())]),
     }
-    let to = |component, port| NetworkPolicyEgressRule {
+}
+
+/// Returns the rule for connections to a database that the operator runs.
+fn database(stack: &ValidatedStack) -> Option<NetworkPolicyEgressRule> {
+    stack.database.as_ref()?.managed()?;
+    Some(to_pods(stack, Component::Postgres, postgres::PORT))
+}
+
+/// Returns the rule for the lookup of names.
+fn names() -> NetworkPolicyEgressRule {
+    let ports = DNS_PORTS.into_iter();
+    let ports = ports.flat_map(|port| [ip_port("UDP", port), ip_port("TCP", port)]);
+    NetworkPolicyEgressRule {
+        to: None,
+        ports: Some(ports.collect()),
+    }
+}
+
+fn to_pods(stack: &ValidatedStack, component: Component, port: i32) -> NetworkPolicyEgressRule {
+    NetworkPolicyEgressRule {
         to: Some(vec![pods(stack, component)]),
         ports: Some(vec![ip_port("TCP", port)]),
-    };
-    let names = DNS_PORTS.into_iter();
-    let names = names.flat_map(|port| [ip_port("UDP", port), ip_port("TCP", port)]);
-    let names = NetworkPolicyEgressRule {
-        to: None,
-        ports: Some(names.collect()),
-    };
-    let collector = stack.collector.as_ref();
-    let collector = collector.map(|_| to(Component::Otel, otel::GRPC_PORT));
-    let database = to(Component::Postgres, postgres::PORT);
+    }
+}
+
+/// Limits the connections that the pods of a policy open.
+fn with_egress(mut policy: NetworkPolicy, rules: Vec<NetworkPolicyEgressRule>) -> NetworkPolicy {
     if let Some(spec) = &mut policy.spec {
         let types = ["Ingress", "Egress"].map(str::to_owned);
         spec.policy_types = Some(types.into());
-        spec.egress = Some([names, database].into_iter().chain(collector).collect());
+        spec.egress = Some(rules);
     }
-    Some(policy)
+    policy
 }
 
 /// Returns the NetworkPolicy `<stack>-otel`: traces and logs from the stack's own programs, scrapes of its own
 /// metrics.
 pub fn otel(stack: &ValidatedStack) -> NetworkPolicy {
     let rules = vec![
-        allow(clients(stack, &DATABASE_CLIENTS), otel::GRPC_PORT),
-        allow(clients(stack, &DATABASE_CLIENTS), otel::HTTP_PORT),
+        allow(clients(stack, &TRACED), otel::GRPC_PORT),
+        allow(clients(stack, &TRACED), otel::HTTP_PORT),
         allow(scrapers(stack), monitoring::COLLECTOR_PORT),
     ];
     policy(stack, Component::Otel, rules)
@@ -136,17 +191,18 @@ pub(in crate::plan) fn store(stack: &ValidatedStack, store: &Definition) -> Netw
         // A rule without peers would allow every peer.
         .filter(|(callers, _)| !callers.is_empty())
         .map(|(callers, port)| allow(callers, port));
-    let mut policy = policy(stack, store.component, rules.collect());
+    let policy = policy(stack, store.component, rules.collect());
     if store.egress {
         return policy;
     }
-    if let Some(spec) = &mut policy.spec {
-        spec.policy_types
-            .get_or_insert_default()
-            .push("Egress".to_owned());
-        spec.egress = Some(Vec::new());
-    }
-    policy
+    // A new database begins with what its pod downloads.
+    let restore = stack.restore_from.as_ref();
+    let bucket = restore.and_then(|restore| match &restore.place {
+        RestorePlace::Bucket(bucket) => Some(&**bucket),
+        RestorePlace::Claim(_) => None,
+    });
+    let bucket = bucket.filter(|_| store.component == Component::Postgres);
+    with_egress(policy, to_bucket(bucket))
 }
 
 /// Returns the peers that may read the metrics of the stack's own programs.
@@ -161,11 +217,12 @@ fn scrapers(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
     peers
 }
 
-/// Returns the peers of components. Without a queue, there are no workers, and without a schedule no purge.
+/// Returns the peers of components that the stack has: without a queue, for example, there are no workers.
 fn clients(stack: &ValidatedStack, components: &[Component]) -> Vec<NetworkPolicyPeer> {
     let exists = |component: &&Component| match component {
         Component::Worker => stack.queue.is_some() || stack.is_held(Component::Worker),
         Component::Purge => stack.purge.schedule.is_some(),
+        Component::Backup => stack.backup.is_some(),
         _ => true,
     };
     let existing = components.iter().filter(exists);
@@ -261,6 +318,38 @@ mod tests {
             assert_eq!(spec.policy_types.unwrap(), ["Ingress"]);
             assert_eq!(spec.egress, None);
         }
+    }
+
+    #[test]
+    fn a_backup_is_reached_by_nobody_and_reaches_its_own_database_only() {
+        let stack = minimal_stack().backed_up();
+        golden("network-policy-backup", &backup(&stack).unwrap());
+        let rules = store(&stack, &postgres::STORE)
+            .spec
+            .unwrap()
+            .ingress
+            .unwrap();
+        let peers = rules[0].from.as_ref().unwrap();
+        assert!(peers.contains(&pods(&stack, Component::Backup)));
+        golden("network-policy-verify", &verify(&stack).unwrap());
+        let bucket = minimal_stack().backed_up_to_a_bucket();
+        golden("network-policy-backup-bucket", &backup(&bucket).unwrap());
+        golden("network-policy-verify-bucket", &verify(&bucket).unwrap());
+        let stack = stack.external_database();
+        let spec = backup(&stack).unwrap().spec.unwrap();
+        assert_eq!((spec.policy_types.unwrap().len(), spec.egress), (1, None));
+    }
+
+    #[test]
+    fn a_database_that_begins_with_a_backup_reaches_its_bucket_only() {
+        let s3 = serde_json::json!({"endpoint": "http://s3.test:9000", "bucket": "backups", "secretRef": {"name": "links-s3"}});
+        let spec =
+            serde_json::json!({"profiles": ["caching"], "database": {"restoreFrom": {"s3": s3}}});
+        let stack = crate::testing::stack::resolved(spec);
+        let rules = |definition| store(&stack, definition).spec.unwrap().egress.unwrap();
+        let rule = rules(&postgres::STORE).pop().unwrap();
+        assert_eq!(rule.ports.unwrap()[0].port, Some(IntOrString::Int(9000)));
+        assert_eq!(rules(&stores::cache::STORE), []);
     }
 
     #[test]

@@ -1,96 +1,38 @@
-//! The CronJob that removes expired data, with the app's image: `app purge`.
-//!
-//! Its pods are a component of their own, which no Service selects, so that no request reaches them. They run where the
-//! app's pods run, and as the same user: these changes of the app's `podTemplate` hold for them as well. Its containers do
-//! not, because an additional one may never end.
+//! The CronJob that removes expired data, with the app's image: `app purge`. Its pods run as the user of the app's pods.
 
-use k8s_openapi::{
-    api::{
-        batch::v1::{CronJob, CronJobSpec, JobSpec, JobTemplateSpec},
-        core::v1::{Container, EnvVar, PodSpec, PodTemplateSpec},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::{
+    batch::v1::CronJob,
+    core::v1::{Container, EnvVar, PodSpec},
 };
 
-use super::{app, otel};
+use super::{
+    app,
+    cron_job::{self, HOUR, Times},
+    otel,
+};
 use crate::{
-    model::{
-        metadata::{CONFIG_CHECKSUM, Component, component_name, labels},
-        stack::ValidatedStack,
-    },
-    plan::{
-        objects::pod,
-        stores::{certificates, clients},
-    },
+    model::{metadata::Component, stack::ValidatedStack},
+    plan::{objects::pod, stores::clients},
 };
-
-/// Fields of a pod that follow the app's `podTemplate`.
-const PLACEMENT: [&str; 10] = [
-    "affinity",
-    "dnsConfig",
-    "dnsPolicy",
-    "hostAliases",
-    "nodeSelector",
-    "priorityClassName",
-    "runtimeClassName",
-    "schedulerName",
-    "securityContext",
-    "tolerations",
-];
-/// Number of seconds for which a time that was missed is made up for, and for which a removal may take.
-const HOUR: i64 = 3600;
-/// Number of seconds for which the last removal can be looked at.
-const KEPT: i32 = 86_400;
 
 /// Returns the CronJob `<stack>-purge`, or `None` for a stack that removes nothing. Nothing can be removed while the
 /// database is held.
 pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
     stack.database.as_ref()?;
-    let identity = &stack.identity;
-    let name = component_name(&identity.name, Component::Purge);
-    Some(CronJob {
-        metadata: identity.child(name, Component::Purge),
-        spec: Some(CronJobSpec {
-            schedule: stack.purge.schedule.clone()?,
-            time_zone: Some("Etc/UTC".to_owned()),
-            concurrency_policy: Some("Forbid".to_owned()),
-            starting_deadline_seconds: Some(HOUR),
-            suspend: Some(stack.stopped),
-            successful_jobs_history_limit: Some(1),
-            failed_jobs_history_limit: Some(1),
-            job_template: JobTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(labels(&identity.name, Component::Purge)),
-                    ..ObjectMeta::default()
-                }),
-                spec: Some(JobSpec {
-                    backoff_limit: Some(3),
-                    active_deadline_seconds: Some(HOUR),
-                    ttl_seconds_after_finished: Some(KEPT),
-                    template: template(stack),
-                    ..JobSpec::default()
-                }),
-            },
-        }),
-        ..CronJob::default()
-    })
-}
-
-fn template(stack: &ValidatedStack) -> PodTemplateSpec {
-    let mut template = pod::without_sidecar(
+    let times = Times {
+        schedule: stack.purge.schedule.clone()?,
+        suspended: stack.stopped,
+        limit: HOUR,
+    };
+    // They are the app's own program.
+    let of_app = ["securityContext"];
+    Some(cron_job::build(
         stack,
         Component::Purge,
-        String::new(),
-        certificates::mounted(stack, Component::Purge, pod_spec(stack)),
-    );
-    // Without the checksum that restarts pods: each removal reads its Secrets anew.
-    let metadata = template.metadata.as_mut();
-    if let Some(annotations) = metadata.and_then(|metadata| metadata.annotations.as_mut()) {
-        annotations.remove(CONFIG_CHECKSUM);
-    }
-    let of_app = stack.pod_templates.get(&Component::App);
-    let placed = of_app.and_then(|changes| changes.only(&PLACEMENT).onto(&template).ok());
-    placed.unwrap_or(template)
+        times,
+        pod_spec(stack),
+        &of_app,
+    ))
 }
 
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {
@@ -101,7 +43,6 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
             resources: Some(pod::resources(["10m", "16Mi"], ["1", "128Mi"])),
             ..pod::container("purge", &stack.app.pod, env(stack))
         }],
-        restart_policy: Some("Never".to_owned()),
         security_context: Some(pod::security_context(app::USER)),
         ..PodSpec::default()
     }
@@ -109,26 +50,29 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = clients::env(stack, Component::Purge);
-    let retention_days = stack.purge.retention_days.to_string();
-    env.extend([
-        pod::name_env(),
-        pod::env("PURGE_RETENTION_DAYS", retention_days),
-    ]);
+    env.push(pod::name_env());
+    env.extend(extent(stack));
     env.extend(otel::env(stack, Component::Purge));
     env
 }
 
-/// Returns whether the last removal that was due has succeeded; `None` before the first one, and while none is started.
-pub fn has_purged(cron_job: &CronJob) -> Option<bool> {
-    let status = cron_job.status.as_ref()?;
-    let due = status.last_schedule_time.as_ref()?;
-    let runs = !cron_job.spec.as_ref()?.suspend.unwrap_or_default();
-    runs.then_some(status.last_successful_time.as_ref() >= Some(due))
+/// Returns the settings of what a removal leaves, for each program that removes.
+pub(super) fn extent(stack: &ValidatedStack) -> Vec<EnvVar> {
+    let days = [
+        ("PURGE_RETENTION_DAYS", Some(stack.purge.retention_days)),
+        ("PURGE_AUDIT_DAYS", stack.purge.audit_days),
+        ("PURGE_DOCUMENT_DAYS", stack.purge.document_days),
+    ];
+    let days = days
+        .into_iter()
+        .filter_map(|(name, days)| Some((name, days?)));
+    days.map(|(name, days)| pod::env(name, days.to_string()))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::{
@@ -178,7 +122,8 @@ mod tests {
         let mut stack = minimal_stack();
         let changes = PodPatch::read(changes.as_object().unwrap()).unwrap();
         stack.pod_templates.insert(Component::App, changes);
-        let template = template(&stack);
+        let job = cron_job(&stack).unwrap().spec.unwrap().job_template.spec;
+        let template = job.unwrap().template;
         let pod = template.spec.unwrap();
         assert_eq!(pod.node_selector.unwrap()["disk"], "ssd");
         assert_eq!(pod.security_context.unwrap().run_as_user, None);
@@ -201,33 +146,18 @@ mod tests {
             .get_arguments()
             .filter_map(|argument| argument.get_env()?.to_str())
             .collect();
-        for variable in env(&minimal_stack().observability()) {
+        let mut stack = minimal_stack().observability();
+        stack.purge.audit_days = Some(30);
+        stack.purge.document_days = Some(40);
+        let variables = env(&stack);
+        assert!(variables.contains(&pod::env("PURGE_AUDIT_DAYS", "30")));
+        assert!(variables.contains(&pod::env("PURGE_DOCUMENT_DAYS", "40")));
+        for variable in variables {
             let is_known = known.contains(&variable.name.as_str());
             assert!(
                 is_known || variable.name == "OTEL_RESOURCE_ATTRIBUTES",
                 "{variable:?}"
             );
         }
-    }
-
-    #[test]
-    fn a_removal_that_was_due_has_succeeded_or_not() {
-        let succeeded = |suspend: bool, status: Value| {
-            let spec = json!({"schedule": "", "suspend": suspend, "jobTemplate": {}});
-            let live = json!({"metadata": {}, "spec": spec, "status": status});
-            has_purged(&serde_json::from_value(live).unwrap())
-        };
-        let [early, late] = ["2026-11-23T03:17:00Z", "2026-11-23T03:18:00Z"];
-        for (due, done, expected) in [
-            (json!(null), json!(null), None),
-            (json!(early), json!(null), Some(false)),
-            (json!(late), json!(early), Some(false)),
-            (json!(early), json!(late), Some(true)),
-        ] {
-            let status = json!({"lastScheduleTime": due, "lastSuccessfulTime": done});
-            assert_eq!(succeeded(false, status.clone()), expected, "{status}");
-            assert_eq!(succeeded(true, status), None);
-        }
-        assert_eq!(succeeded(false, json!(null)), None);
     }
 }

@@ -215,6 +215,23 @@ fn clients_of_a_held_collector_keep_their_template() {
 }
 
 #[test]
+fn backups_add_a_cron_job_and_what_its_pods_need() {
+    let mut names = names(&minimal_stack().backed_up());
+    names.retain(|name| !MINIMAL.contains(&name.as_str()));
+    let expected = [
+        "NetworkPolicy/acme-backup",
+        "NetworkPolicy/acme-verify",
+        "ServiceAccount/acme-backup",
+        "ServiceAccount/acme-verify",
+        "ConfigMap/acme-backup",
+        "PersistentVolumeClaim/acme-backup",
+        "CronJob/acme-backup",
+        "CronJob/acme-verify",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
 fn a_minimal_stack_has_exactly_these_children() {
     assert_eq!(names(&minimal_stack()), MINIMAL);
 }

@@ -4,7 +4,7 @@ use super::{Verdict, View};
 use crate::{
     model::{
         measured::{EndToEndResult, Fault, Step},
-        metadata::{Component, component_name},
+        metadata::{Component, USABLE_BY_STACKS, component_name},
         stack::{EndToEnd, EndToEndTarget, ProbeKey, Routing, ValidatedStack},
     },
     plan::build,
@@ -20,7 +20,7 @@ pub fn target(stack: &ValidatedStack) -> Option<EndToEndTarget> {
     let settings = stack.gateway.end_to_end.as_ref()?;
     // At the host of another stack, the link would be made there.
     let is_away = stack.stopped || stack.gateway.is_shut_out();
-    if is_away || without_key(stack, settings).is_some() {
+    if is_away || not_tried(stack, settings).is_some() {
         return None;
     }
     Some(EndToEndTarget {
@@ -38,6 +38,24 @@ fn address(stack: &ValidatedStack, settings: &EndToEnd) -> String {
     let named = settings.probe_url.clone();
     let address = named.or_else(|| own_address(stack));
     address.unwrap_or_else(|| stack.public_url.clone())
+}
+
+/// Returns true for the stack's own gateway, for its hosts over HTTPS, where a certificate proves who answers, and for the
+/// hosts of the operator's settings. Everyone who can edit the stack chooses the address, and the operator reaches more
+/// addresses than most users.
+fn is_allowed(stack: &ValidatedStack, settings: &EndToEnd, address: &str) -> bool {
+    let Some((scheme, authority)) = address.split_once("://") else {
+        return false;
+    };
+    let host = authority.split(':').next().unwrap_or_default();
+    let is_of = |pattern: &String| match pattern.strip_prefix('*') {
+        Some(domain) => host.ends_with(domain),
+        None => host == pattern,
+    };
+    let is_own_host = |own: &String| scheme == "https" && authority == own;
+    own_address(stack).as_deref() == Some(address)
+        || stack.gateway.hosts.iter().any(is_own_host)
+        || settings.probe_hosts.iter().any(is_of)
 }
 
 /// Returns true if only this stack's gateway or the owner of a certificate can read a request to this address. Everyone
@@ -91,12 +109,31 @@ fn known_key(settings: &EndToEnd) -> Option<String> {
     settings.key.as_ref()?.as_ref().ok()?.value.clone()
 }
 
-/// Returns the verdict while the key that the spec refers to is not known, or would be sent in plain text. No request is
-/// sent without it.
-fn without_key(stack: &ValidatedStack, settings: &EndToEnd) -> Option<Verdict> {
-    let key = settings.key.as_ref()?;
+/// Returns the verdict while no request is sent: its address is not allowed, or the key that the spec refers to is not
+/// known, or would be sent in plain text.
+fn not_tried(stack: &ValidatedStack, settings: &EndToEnd) -> Option<Verdict> {
     let address = address(stack, settings);
-    match key {
+    if !is_allowed(stack, settings, &address) {
+        return Some(Verdict::no(
+            "AddressNotAllowed",
+            format!(
+                "gateway.endToEndProbe: nothing is sent to {address}: set probeUrl to https:// and one of gateway.hosts, or to the Service of the ingress controller (probeHosts of the operator: {})",
+                settings.probe_hosts.join(", ")
+            ),
+        ));
+    }
+    match settings.key.as_ref()? {
+        Ok(ProbeKey {
+            usable: false,
+            value: Some(_),
+            secret,
+            ..
+        }) => Some(Verdict::no(
+            "SecretNotUsable",
+            format!(
+                "gateway.endToEndProbe.keySecretRef: Secret {secret} lacks the label {USABLE_BY_STACKS}=true, which admits it (podTemplatePolicy Restricted of the operator): label it"
+            ),
+        )),
         Ok(_) if !keeps_secrets(stack, &address) => Some(Verdict::no(
             "KeyNeedsTLS",
             format!(
@@ -117,7 +154,7 @@ fn without_key(stack: &ValidatedStack, settings: &EndToEnd) -> Option<Verdict> {
 /// Returns the verdict; `None` until it is known.
 pub fn end_to_end(view: View<'_>) -> Option<Verdict> {
     let settings = view.stack.gateway.end_to_end.as_ref()?;
-    without_key(view.stack, settings).or_else(|| {
+    not_tried(view.stack, settings).or_else(|| {
         let end_to_end = view.live.end_to_end.as_ref()?;
         Some(match end_to_end.failed {
             None => passed(view.stack, end_to_end),
@@ -185,8 +222,10 @@ mod tests {
         EndToEnd {
             interval: Duration::from_secs(300),
             probe_url: None,
+            probe_hosts: vec!["*".to_owned()],
             key: key.map(|value| {
                 Ok(ProbeKey {
+                    usable: true,
                     secret: "probe".to_owned(),
                     entry: "api-key".to_owned(),
                     value: value.map(str::to_owned),
@@ -378,6 +417,61 @@ mod tests {
         stack.gateway.end_to_end = Some(settings(Some(Some("s3cret"))));
         assert!(stack.public_url.starts_with("http://"));
         assert_eq!(target(&stack), None);
+    }
+
+    #[test]
+    fn requests_go_to_the_stacks_own_gateway_and_to_the_hosts_of_the_operator_alone() {
+        for (url, sent) in [
+            (None, true),
+            (Some("http://acme-gateway.links.svc:80"), true),
+            (Some("https://go.example.com"), true),
+            (Some("http://controller.ingress-nginx.svc"), true),
+            (Some("https://controller.ingress-nginx.svc:8443"), true),
+            (Some("http://door.test"), true),
+            (Some("http://go.example.com"), false),
+            (Some("https://go.example.com:6443"), false),
+            (Some("https://other.example.com"), false),
+            (Some("http://acme-gateway.links.svc:8080"), false),
+            (Some("http://acme-postgres.links.svc:5432"), false),
+            (Some("http://10.0.0.1"), false),
+            (Some("http://ingress-nginx.svc"), false),
+            (Some("http://x.door.test"), false),
+            (Some("http://controller.ingress-nginx.svc.evil.test"), false),
+            (Some("http://evilingress-nginx.svc"), false),
+        ] {
+            let mut stack = minimal_stack().standalone();
+            stack.gateway.hosts = vec!["go.example.com".to_owned()];
+            stack.gateway.end_to_end = Some(EndToEnd {
+                probe_url: url.map(str::to_owned),
+                probe_hosts: ["*.ingress-nginx.svc", "door.test"]
+                    .map(str::to_owned)
+                    .into(),
+                ..settings(None)
+            });
+            assert_eq!(target(&stack).is_some(), sent, "{url:?}");
+            let reason = if sent { "Passed" } else { "AddressNotAllowed" };
+            assert_eq!(verdict(&stack, None).reason, reason, "{url:?}");
+        }
+        // Without a probeUrl, the address behind an ingress controller is the public one, which is the user's text.
+        let mut stack = minimal_stack();
+        stack.public_url = "http://10.0.0.1:6443".to_owned();
+        stack.gateway.end_to_end = Some(EndToEnd {
+            probe_hosts: Vec::new(),
+            ..settings(None)
+        });
+        assert_eq!(target(&stack), None);
+    }
+
+    #[test]
+    fn the_key_of_a_secret_without_its_label_is_not_sent() {
+        let mut stack = minimal_stack().standalone();
+        let mut settings = settings(Some(Some("s3cret")));
+        if let Some(Ok(key)) = &mut settings.key {
+            key.usable = false;
+        }
+        stack.gateway.end_to_end = Some(settings);
+        assert_eq!(target(&stack), None);
+        assert_eq!(verdict(&stack, None).reason, "SecretNotUsable");
     }
 
     #[test]

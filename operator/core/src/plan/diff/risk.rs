@@ -9,7 +9,7 @@ use super::{Changes, ChildName, LiveChildren, Plan};
 use crate::model::{
     drift::FieldChange,
     metadata::{Component, component_name},
-    stack::Drain,
+    stack::{Drain, RestorePlace},
 };
 
 /// Reason why data is at risk.
@@ -26,6 +26,8 @@ pub enum RiskReason {
     QueueGivenUp,
     /// The data of a store stays in the volume of a server that is deleted, because the stack uses another server.
     StoreReplaced,
+    /// The database begins with a backup, which lacks what was done after it.
+    TakedownsNotInBackup,
 }
 
 /// Data at risk.
@@ -47,6 +49,7 @@ pub(super) fn risks(plan: &Plan, live: &LiveChildren, changes: &Changes) -> Vec<
     risks.extend(collection(plan, changes));
     risks.extend(queue(plan, live, changes));
     risks.extend(replaced(plan, changes));
+    risks.extend(restored(plan, changes));
     risks
 }
 
@@ -153,6 +156,24 @@ fn replaced(plan: &Plan, changes: &Changes) -> Vec<Risk> {
             message: "the stack uses an external server instead, and nothing copies the data to it: copy it first; its volume is kept".to_owned(),
         })
         .collect()
+}
+
+/// Returns the database that begins with a backup.
+fn restored(plan: &Plan, changes: &Changes) -> Option<Risk> {
+    let from = plan.stack.restore_from.as_ref()?;
+    let child = server(plan, Component::Postgres);
+    let backup = from.backup.as_deref().unwrap_or("that is the newest");
+    let place = match &from.place {
+        RestorePlace::Claim(claim) => format!("volume claim {claim}"),
+        RestorePlace::Bucket(bucket) => format!("bucket {}", bucket.path),
+    };
+    changes.created.contains(&child).then(|| Risk {
+        reason: RiskReason::TakedownsNotInBackup,
+        child,
+        message: format!(
+            "the database begins with the backup {backup} of the {place}: links that were disabled or deleted after it redirect again, so disable them before the gateway is public"
+        ),
+    })
 }
 
 /// Returns the name of the server of a store.

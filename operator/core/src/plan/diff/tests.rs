@@ -9,7 +9,7 @@ use crate::{
         stack::{Drain, Draining, Store, ValidatedStack},
     },
     plan::build,
-    testing::stack::{every_profile, minimal_stack},
+    testing::stack::{every_profile, minimal_stack, resolved},
 };
 
 fn plan(stack: ValidatedStack) -> Plan {
@@ -225,6 +225,18 @@ fn a_database_that_moves_to_another_server_leaves_its_data() {
     let external = plan(minimal_stack().external_database());
     let changes = diff(&external, &live(minimal_stack())).unwrap();
     assert_eq!(reasons(&changes), [RiskReason::StoreReplaced]);
+}
+
+#[test]
+fn takedowns_after_the_backup_that_a_database_begins_with_are_a_risk() {
+    let from = json!({"claimName": "old-backup", "backup": "20261128T041700Z"});
+    let stack = || resolved(json!({"database": {"restoreFrom": from}}));
+    let changes = diff(&plan(stack()), &LiveChildren::new()).unwrap();
+    assert_eq!(reasons(&changes), [RiskReason::TakedownsNotInBackup]);
+    let message = &changes.risks[0].message;
+    assert!(message.contains("20261128T041700Z"), "{message}");
+    let changes = diff(&plan(stack()), &live(stack())).unwrap();
+    assert_eq!(reasons(&changes), []);
 }
 
 #[test]

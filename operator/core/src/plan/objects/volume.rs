@@ -1,12 +1,30 @@
 //! Volumes of pods, and their mounts.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{
     api::core::v1::{
-        ConfigMapVolumeSource, EmptyDirVolumeSource, KeyToPath, SecretVolumeSource, Volume,
-        VolumeMount,
+        ConfigMapVolumeSource, EmptyDirVolumeSource, KeyToPath, PersistentVolumeClaimSpec,
+        SecretVolumeSource, Volume, VolumeMount, VolumeResourceRequirements,
     },
     apimachinery::pkg::api::resource::Quantity,
 };
+
+use crate::model::stack::StoreVolume;
+
+/// Returns the spec of the claim of a volume. An existing claim keeps what nobody can change.
+pub(in crate::plan) fn claim(volume: &StoreVolume) -> PersistentVolumeClaimSpec {
+    let requests = BTreeMap::from([("storage".to_owned(), volume.request().clone())]);
+    PersistentVolumeClaimSpec {
+        access_modes: Some(volume.access_modes()),
+        resources: Some(VolumeResourceRequirements {
+            requests: Some(requests),
+            ..VolumeResourceRequirements::default()
+        }),
+        storage_class_name: volume.claimed_class().cloned(),
+        ..PersistentVolumeClaimSpec::default()
+    }
+}
 
 /// Returns a volume with the files of a ConfigMap.
 pub(in crate::plan) fn config(name: &str, config_map: String) -> Volume {

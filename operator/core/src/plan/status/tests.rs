@@ -544,6 +544,7 @@ fn after_end_to_end(
     validated.gateway.end_to_end = Some(EndToEnd {
         interval: std::time::Duration::from_secs(300),
         probe_url: None,
+        probe_hosts: vec!["*".to_owned()],
         key: None,
     });
     let mut stack = stored_stack(json!({}));

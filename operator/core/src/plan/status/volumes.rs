@@ -16,6 +16,7 @@ pub(super) fn sizes(live: &Live) -> Option<VolumesStatus> {
         queue: size(Component::Rabbitmq),
         vector: size(Component::Qdrant),
         backend: size(Component::Telemetry),
+        backup: size(Component::Backup),
     };
     (sizes != VolumesStatus::default()).then_some(sizes)
 }

@@ -16,6 +16,7 @@ pub(super) use condition::verdict;
 pub(super) use resolve::{RequestedStore, usable, volume};
 pub(in crate::plan) use resolve::{StoreContext, credential};
 pub(in crate::plan) use service::service;
+pub(in crate::plan) use stateful_set::security_context;
 pub(in crate::plan) use stateful_set::stateful_set;
-pub(super) use stateful_set::{container_ports, data_volume, security_context};
+pub(super) use stateful_set::{container_ports, data_volume};
 pub(super) use version::{Offered, Rule, Steps};

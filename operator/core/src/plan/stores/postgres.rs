@@ -3,6 +3,7 @@
 mod connections;
 mod env;
 mod resolve;
+mod restore;
 mod server;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
@@ -11,6 +12,7 @@ pub(in crate::plan) use connections::smaller_pool;
 #[cfg(test)]
 pub(super) use resolve::RULE;
 pub(in crate::plan) use resolve::resolve;
+pub(in crate::plan) use server::capacity;
 
 use super::{DATABASE_CLIENTS, Definition, Port, StoreCondition, common};
 use crate::{
@@ -71,6 +73,8 @@ pub(in crate::plan) const STORE: Definition = Definition {
 pub(in crate::plan) const DATABASE_READY: &str = "DatabaseReady";
 
 pub(in crate::plan) const PORT: i32 = 5432;
+/// The user `postgres` in the public image.
+pub(in crate::plan) const USER: i64 = 999;
 /// Name of the database.
 const DATABASE: &str = "shortener";
 

@@ -27,6 +27,8 @@ pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
         ["gateway", ..] if setting(1) => vec![Gateway],
         ["gateway", ..] => vec![App, Gateway],
         ["rateLimits" | "links" | "publicUrl", ..] => vec![App],
+        // The app compares the size of the data with it.
+        ["database", "managed", "storage"] => vec![Postgres, App],
         ["database", ..] => store(Postgres),
         ["cache", ..] => store(Cache),
         ["queue", ..] => store(Rabbitmq),

@@ -247,7 +247,7 @@ fn templates(children: &Children) -> Vec<PodTemplateSpec> {
 
 #[test]
 fn every_workload_is_recorded_and_held_with_its_configuration() {
-    let stack = every_profile();
+    let stack = every_profile().backed_up();
     let (before, records) = applied(&stack, &release(1));
     assert_eq!(records.len(), Component::WITH_PODS.len());
     for component in CONFIGURED {
@@ -271,6 +271,8 @@ fn every_workload_is_recorded_and_held_with_its_configuration() {
         "Deployment/acme-worker",
         "Deployment/acme-gateway",
         "CronJob/acme-purge",
+        "CronJob/acme-backup",
+        "CronJob/acme-verify",
     ];
     assert_eq!(named, expected);
     assert_eq!(templates(&new), templates(&before));

@@ -12,21 +12,22 @@ use crate::{
 /// component stay as they are.
 pub(super) fn checksums(
     context: &StoreContext<'_>,
-    contents: BTreeMap<Component, Result<PodContents, StepFailure>>,
+    contents: &BTreeMap<Component, Result<PodContents, StepFailure>>,
     held: &mut HeldComponents,
 ) -> BTreeMap<Component, String> {
-    let known = contents.into_iter().filter_map(|(component, contents)| {
-        let contents = held.pods(component, contents.map_err(ValidateError::Unread))?;
-        Some((component, checksum(context, contents)?))
+    let known = contents.iter().filter_map(|(component, contents)| {
+        let unread = |failure: &StepFailure| ValidateError::Unread(failure.clone());
+        let contents = held.pods(*component, contents.as_ref().map_err(unread))?;
+        Some((*component, checksum(context, contents)?))
     });
     known.collect()
 }
 
 /// Returns the checksum of a content, or the one that was applied before a part went missing. New pods do not start without
 /// that part, which their status says, so nothing is gained by a restart of those that run.
-fn checksum(context: &StoreContext<'_>, contents: PodContents) -> Option<String> {
+fn checksum(context: &StoreContext<'_>, contents: &PodContents) -> Option<String> {
     if contents.missing {
-        return contents.applied;
+        return contents.applied.clone();
     }
     Some(checksum::of_user(&context.checksum(&contents.entries)))
 }

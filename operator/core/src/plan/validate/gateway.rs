@@ -57,7 +57,7 @@ pub(super) fn gateway(
         conflict,
         missing_certificate: facts.missing_certificate.take(),
         missing_class: facts.missing_class,
-        end_to_end: end_to_end(gateway, facts.probe_key.take()),
+        end_to_end: end_to_end(gateway, defaults, facts.probe_key.take()),
         routing: routing(gateway, namespace, facts),
     }
 }

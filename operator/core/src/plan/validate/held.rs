@@ -37,7 +37,7 @@ impl HeldComponents {
         }
     }
 
-    /// Returns a part of a component's pods, or holds its pods.
+    /// Returns a part of a component's pods, or holds its pods. The first reason counts.
     pub(super) fn pods<T>(
         &mut self,
         component: Component,
@@ -46,7 +46,8 @@ impl HeldComponents {
         match part {
             Ok(part) => Some(part),
             Err(error) => {
-                self.pods.insert(component, StepFailure::from(&error));
+                let reason = || StepFailure::from(&error);
+                self.pods.entry(component).or_insert_with(reason);
                 None
             }
         }

@@ -83,9 +83,19 @@ fn external_backend(
 }
 
 fn known_headers(context: &StoreContext<'_>, facts: HeaderFacts) -> Result<Headers, ValidateError> {
-    let HeaderFacts { secret, data } = facts;
+    let HeaderFacts {
+        secret,
+        data,
+        usable,
+    } = facts;
     let data = data.map_err(ValidateError::Unread)?;
     match data.filter(|data| !data.is_empty()) {
+        Some(_) if context.defaults.is_restricted() && !usable => {
+            Err(ValidateError::SecretNotUsable {
+                field: "observability.backend.external.headersSecretRef".to_owned(),
+                secret,
+            })
+        }
         Some(data) => Ok(Headers {
             checksum: context.checksum(&data),
             names: data.into_keys().collect(),

@@ -4,7 +4,7 @@ use kube_core::ResourceExt;
 
 use crate::{
     api::ShortenerStack,
-    model::metadata::{FORCE_DISABLE, PLAN_ONLY, RELEASE},
+    model::metadata::{CONFIRM_DELETE, FORCE_DISABLE, PLAN_ONLY, RELEASE},
     plan::error::ValidateError,
 };
 
@@ -23,10 +23,14 @@ pub(super) fn check(stack: &ShortenerStack) -> Result<(), ValidateError> {
         .filter(|(name, _)| name.starts_with(PREFIX));
     for (name, value) in own {
         let remedy = match name.as_str() {
-            PLAN_ONLY if !matches!(value.as_str(), "true" | "false") => "write true or false",
+            PLAN_ONLY | CONFIRM_DELETE if !matches!(value.as_str(), "true" | "false") => {
+                "write true or false"
+            }
             FORCE_DISABLE if value != "queue" => "write queue",
-            PLAN_ONLY | FORCE_DISABLE | RELEASE => continue,
-            _ => "remove it, or correct its name: there are plan-only, force-disable and release",
+            PLAN_ONLY | FORCE_DISABLE | RELEASE | CONFIRM_DELETE => continue,
+            _ => {
+                "remove it, or correct its name: there are plan-only, force-disable, release and confirm-delete"
+            }
         };
         return Err(ValidateError::UnknownRequest {
             annotation: format!("{name}={value}"),
@@ -50,6 +54,8 @@ mod tests {
             ("shortener.dev/force-disable", "queue", None),
             ("shortener.dev/force-disable", "vector", Some("queue")),
             ("shortener.dev/release", "2", None),
+            ("shortener.dev/confirm-delete", "true", None),
+            ("shortener.dev/confirm-delete", "yes", Some("true or false")),
             ("argocd.argoproj.io/sync-wave", "1", None),
         ] {
             let mut stack = stored_stack(serde_json::json!({}));

@@ -15,6 +15,7 @@ use crate::{
     model::{
         access::Access,
         checksum::find_of_user,
+        defaults::PodTemplatePolicy,
         external,
         facts::{
             ClaimFact, CredentialState, ExternalAccess, GatewayFacts, HeaderFacts, PodContents,
@@ -49,6 +50,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         headers: None,
         has_monitoring_kinds: false,
         has_gateway_kinds: false,
+        backup_claim: None,
         vector_key: None,
         missing_keys: false,
         gateway: GatewayFacts::default(),
@@ -521,6 +523,7 @@ fn what_could_not_be_read_is_held_with_the_answer() {
     let headers = HeaderFacts {
         secret: "none".to_owned(),
         data: Err(failure.clone()),
+        usable: false,
     };
     let facts = Facts {
         headers: Some(headers),
@@ -619,6 +622,7 @@ fn with_nothing(stack: &ShortenerStack) -> Facts {
         headers: references::headers_secret(spec).map(|secret| HeaderFacts {
             secret: secret.to_owned(),
             data: Ok(None),
+            usable: false,
         }),
         ..with_database(stack, store(references::database(spec)))
     }
@@ -663,6 +667,7 @@ fn pods_have_the_checksum_of_their_secrets_and_keep_it_while_one_is_missing() {
         entries: data(&[("theirs/key", value)]),
         missing,
         applied: missing.then(|| "user-before".to_owned()),
+        ..PodContents::default()
     };
     let checksum = |contents: PodContents| {
         let facts = Facts {
@@ -692,6 +697,41 @@ fn pods_have_the_checksum_of_their_secrets_and_keep_it_while_one_is_missing() {
         ..contents("a", true)
     };
     assert_eq!(checksum(new), None);
+}
+
+#[test]
+fn headers_come_from_a_secret_with_its_label_unless_the_policy_admits_every_secret() {
+    let backend = json!({"external": {
+        "endpoint": "https://otlp.test", "headersSecretRef": {"name": "theirs"},
+    }});
+    let spec = json!({"profiles": ["observability"], "observability": {"backend": backend}});
+    let stack = stored_stack(spec);
+    for (policy, usable, reason) in [
+        (
+            PodTemplatePolicy::Restricted,
+            false,
+            Some("SecretNotUsable"),
+        ),
+        (PodTemplatePolicy::Restricted, true, None),
+        (PodTemplatePolicy::Unrestricted, false, None),
+    ] {
+        let headers = HeaderFacts {
+            secret: "theirs".to_owned(),
+            data: Ok(Some(data(&[("authorization", "Bearer")]))),
+            usable,
+        };
+        let facts = Facts {
+            headers: Some(headers),
+            ..with_nothing(&stack)
+        };
+        let defaults = Defaults {
+            pod_template_policy: policy,
+            ..defaults()
+        };
+        let validated = validate(&stack, facts, &defaults).unwrap();
+        let held = validated.held.get(&Component::Otel);
+        assert_eq!(held.map(|failure| failure.reason), reason, "{policy:?}");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::{
     patience::{NODE_LOST, PODS_OVERDUE, UNSCHEDULABLE},
 };
 use crate::model::{
+    backup_run,
     live::Live,
     metadata::{COMPONENT_LABEL, Component},
 };
@@ -35,7 +36,7 @@ fn with_deleted(pods: &[Arc<Pod>], component: Component) -> impl Iterator<Item =
 }
 
 /// Returns the first problem among a component's pods, if there is one. Problems that time often resolves come last.
-pub(super) fn problem(live: &Live, component: Component) -> Option<Verdict> {
+pub(in crate::plan) fn problem(live: &Live, component: Component) -> Option<Verdict> {
     let pods = || of(&live.pods, component);
     let broken = pods().find_map(|pod| container_problem(pod));
     broken
@@ -126,8 +127,9 @@ fn waiting_problem(pod: &Pod, container: &ContainerStatus) -> Option<Verdict> {
         "CrashLoopBackOff" => Some(Verdict::fault(
             "CrashLoop",
             format!(
-                "container {container_name} of pod {name} keeps crashing{}: see kubectl logs {name} -c {container_name} -n {} --previous",
+                "container {container_name} of pod {name} keeps crashing{}{}: see kubectl logs {name} -c {container_name} -n {} --previous",
                 last_end(container),
+                last_error(pod, container),
                 pod.namespace().unwrap_or_default()
             ),
         )),
@@ -153,6 +155,18 @@ fn last_end(container: &ContainerStatus) -> String {
             end.reason.as_deref().unwrap_or("reason unknown")
         )
     })
+}
+
+/// Returns the error of a container that prepares a pod. Containers that serve log more than one reason.
+fn last_error(pod: &Pod, container: &ContainerStatus) -> String {
+    let status = pod.status.as_ref();
+    let init = status.and_then(|status| status.init_container_statuses.as_deref());
+    let prepares = init.is_some_and(|init| init.iter().any(|init| init.name == container.name));
+    let last = container.last_state.as_ref();
+    let ended = last.and_then(|state| state.terminated.as_ref());
+    let log = ended.and_then(|end| end.message.as_deref());
+    let error = log.filter(|_| prepares).and_then(backup_run::error_of);
+    error.map_or_else(String::new, |error| format!(": {error}"))
 }
 
 #[cfg(test)]
@@ -232,6 +246,14 @@ mod tests {
         }]})
     }
 
+    fn failed_to_prepare() -> serde_json::Value {
+        let mut status = waiting("CrashLoopBackOff");
+        let mut container = status["containerStatuses"][0].take();
+        container["lastState"]["terminated"]["message"] =
+            "begins\nerror: the file is cut\nends".into();
+        json!({"initContainerStatuses": [container]})
+    }
+
     #[test]
     fn problems_are_named_with_pod_and_cause() {
         let unschedulable = json!({"conditions": [
@@ -245,6 +267,13 @@ mod tests {
             (
                 waiting("CrashLoopBackOff"),
                 Some(("CrashLoop", "exit code 2")),
+            ),
+            (
+                failed_to_prepare(),
+                Some((
+                    "CrashLoop",
+                    "Error): error: the file is cut: see kubectl logs",
+                )),
             ),
             (
                 waiting("CreateContainerConfigError"),

@@ -28,6 +28,28 @@ impl ValidatedStack {
         self.with_database(json!({"secretRef": reference, "tls": tls}))
     }
 
+    /// Turns backups and their verification on. The volume for them is of the default size.
+    pub fn backed_up(mut self) -> Self {
+        let verify = json!({"schedule": "17 5 * * 0"});
+        let backup = json!({"schedule": "17 4 * * *", "volume": {}, "verify": verify});
+        let spec = json!({"database": {"backup": backup}});
+        self.backup = resolved(spec).backup;
+        self
+    }
+
+    /// Turns backups to a bucket and their verification on.
+    pub fn backed_up_to_a_bucket(mut self) -> Self {
+        let s3 = json!({
+            "endpoint": "https://s3.test:9000",
+            "bucket": "backups",
+            "secretRef": {"name": "links-s3"},
+        });
+        let verify = json!({"schedule": "17 5 * * 0"});
+        let backup = json!({"schedule": "17 4 * * *", "s3": s3, "verify": verify});
+        self.backup = resolved(json!({"database": {"backup": backup}})).backup;
+        self
+    }
+
     /// Replaces every store of the stack's own programs with an external one that has a private authority and demands a
     /// certificate of its clients.
     pub fn every_external_store_over_tls(mut self) -> Self {

@@ -18,6 +18,7 @@ use crate::{
     error::Error,
     publisher::letters::{DeadLetters, Operation},
     state::AppState,
+    store::audit::Cause,
 };
 
 /// The path of the dead letters.
@@ -25,12 +26,13 @@ const PATH: &str = "/api/admin/dead-letters/";
 /// The maximum size of a choice in bytes.
 pub const MAX_BODY: usize = 16 * 1024;
 
-/// Lists the oldest dead letters.
+/// Lists the dead letters, the oldest first.
 pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
     let letters = letters(&state)?;
-    let limit = fields::limit(uri.query())?;
-    let (letters, total) = letters.list(limit).await?;
-    Ok(private(DeadLetterPage::new(letters, total)))
+    let (skip, limit) = fields::page(uri.query())?;
+    Ok(private(DeadLetterPage::from(
+        letters.list(skip, limit).await?,
+    )))
 }
 
 /// Returns a dead letter with its body.
@@ -70,9 +72,10 @@ async fn sweep(
         }
     };
     let by = client(&request)?;
-    let (choice, _share) =
-        body::json(request, MAX_BODY, &state.memory.bodies, fields::choice).await?;
-    let work = with_current_span(async move { letters.sweep(choice, operation, Some(&by)).await });
+    let read = body::json(request, MAX_BODY, &state.memory.bodies, fields::choice);
+    let ((choice, reason), _share) = read.await?;
+    let cause = Cause { by, reason };
+    let work = with_current_span(async move { letters.sweep(choice, operation, &cause).await });
     let swept = tokio::spawn(work).await;
     let swept = swept.map_err(|error| Error::Internal(error.to_string()))??;
     Ok(private(swept))

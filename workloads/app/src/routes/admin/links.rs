@@ -20,7 +20,10 @@ use crate::{
     code::{Code, OwnedCode},
     error::Error,
     state::AppState,
-    store::management::{Change, Changed, LinkRecord},
+    store::{
+        audit::Cause,
+        management::{Change, Changed, LinkRecord},
+    },
 };
 
 /// The path of the links.
@@ -43,31 +46,37 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
 pub async fn disable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
     let bodies = &state.memory.bodies;
-    let (change, _share) = body::json(request, MAX_BODY, bodies, fields::disable).await?;
-    apply(&state, code, change, by).await
+    let read = body::json(request, MAX_BODY, bodies, fields::disable);
+    let ((change, reason), _share) = read.await?;
+    let reason = Some(reason);
+    apply(&state, code, change, Cause { by, reason }).await
 }
 
 /// Puts a link back that was disabled.
 pub async fn enable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
-    // The body is read, so that the proxy can reuse the connection.
-    body::discard(request, MAX_BODY).await?;
-    apply(&state, code, Change::Enable, by).await
+    let bodies = &state.memory.bodies;
+    let read = body::optional_json(request, MAX_BODY, bodies, fields::reason);
+    let (reason, _share) = read.await?;
+    apply(&state, code, Change::Enable, Cause { by, reason }).await
 }
 
 /// Changes the expiry of a link. The destination of a link never changes.
 pub async fn change(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
     let read = |body| fields::expiry(body, Timestamp::now());
-    let (end, _share) = body::json(request, MAX_BODY, &state.memory.bodies, read).await?;
-    apply(&state, code, Change::Expire(end), by).await
+    let read = body::json(request, MAX_BODY, &state.memory.bodies, read);
+    let ((end, reason), _share) = read.await?;
+    apply(&state, code, Change::Expire(end), Cause { by, reason }).await
 }
 
 /// Deletes a link. Its destination is removed, and its code is never given out again.
 pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
-    body::discard(request, MAX_BODY).await?;
-    apply(&state, code, Change::Delete, by).await?;
+    let bodies = &state.memory.bodies;
+    let read = body::optional_json(request, MAX_BODY, bodies, fields::reason);
+    let (reason, _share) = read.await?;
+    apply(&state, code, Change::Delete, Cause { by, reason }).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -107,13 +116,13 @@ async fn apply(
     state: &AppState,
     code: OwnedCode,
     change: Change,
-    by: String,
+    cause: Cause,
 ) -> Result<Response, Error> {
     let links = state.clone();
     let work = with_current_span(async move {
-        let changed = links.links.change(code.borrow(), &change, &by).await;
+        let changed = links.links.change(code.borrow(), &change, &cause).await;
         if let Ok((Changed::Done(link), _)) = &changed {
-            record(&change, link, &by);
+            record(&change, link, &cause);
         }
         changed
     });
@@ -129,26 +138,25 @@ async fn apply(
     }
 }
 
-/// Writes the line about a change. The lines of all replicas are the audit log.
-fn record(change: &Change, link: &LinkRecord, by: &str) {
+/// Writes the line about a change.
+fn record(change: &Change, link: &LinkRecord, cause: &Cause) {
     let expires_at = link.expires_at.map(display);
     macro_rules! line {
-        ($event:literal, $reason:expr) => {
+        ($event:literal) => {
             tracing::info!(
                 event = $event,
                 link.code = link.code.as_str(),
                 link.expires_at = expires_at,
-                auth.client = by,
-                reason = $reason,
+                auth.client = cause.by,
+                reason = cause.reason,
                 $event
             )
         };
     }
-    let none = None::<&str>;
     match change {
-        Change::Disable { reason, .. } => line!("link_disabled", Some(reason.as_str())),
-        Change::Enable => line!("link_enabled", none),
-        Change::Expire(_) => line!("link_expiry_changed", none),
-        Change::Delete => line!("link_deleted", none),
+        Change::Disable { .. } => line!("link_disabled"),
+        Change::Enable => line!("link_enabled"),
+        Change::Expire(_) => line!("link_expiry_changed"),
+        Change::Delete => line!("link_deleted"),
     }
 }

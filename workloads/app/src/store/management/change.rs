@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx;
+use serde_json::{Value, json};
 use shortener_common::database::StoreError;
 use sqlx::PgConnection;
 
@@ -12,7 +13,10 @@ use super::{
     Management,
     record::{LinkRecord, LinkRow, LinkState, columns},
 };
-use crate::code::Code;
+use crate::{
+    code::Code,
+    store::audit::{self, Action, Cause, NewEntry},
+};
 
 /// A change of a link. Its destination never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +25,6 @@ pub enum Change {
     Disable {
         /// True if that has legal reasons.
         legal: bool,
-        /// The reason, for the operators of the service.
-        reason: String,
         /// The reason, for those who follow the link.
         notice: Option<String>,
     },
@@ -87,11 +89,35 @@ const EXPIRE: &str = update!("expires_at = $2");
 /// The host is part of the destination, and goes with it.
 const DELETE: &str = update!(
     "url = NULL, disabled_url = NULL, host = NULL, disabled_at = now(), disabled_as = 'deleted', \
-    disabled_by = $2, notice = NULL"
+    disabled_by = $2, reason = coalesce($3, reason), notice = NULL"
 );
 
+impl Change {
+    /// Returns the kind of the change.
+    #[must_use]
+    pub fn action(&self) -> Action {
+        match self {
+            Self::Disable { .. } => Action::LinkDisabled,
+            Self::Enable => Action::LinkEnabled,
+            Self::Expire(_) => Action::LinkExpiryChanged,
+            Self::Delete => Action::LinkDeleted,
+        }
+    }
+
+    /// Returns what the audit log keeps of the change of this link beside its kind.
+    fn detail(&self, link: &LinkRecord) -> Option<Value> {
+        match self {
+            Self::Disable { legal, notice } => Some(json!({"legal": legal, "notice": notice})),
+            Self::Expire(end) => {
+                Some(json!({"expires_at": end, "previous_expires_at": link.expires_at}))
+            }
+            Self::Enable | Self::Delete => None,
+        }
+    }
+}
+
 impl Management {
-    /// Changes a link, if its state allows it.
+    /// Changes a link, if its state allows it. The audit log gets an entry in the same transaction.
     ///
     /// # Errors
     /// Fails if the database is down. The change may then have been made.
@@ -99,7 +125,7 @@ impl Management {
         &self,
         code: Code<'_>,
         change: &Change,
-        by: &str,
+        cause: &Cause,
     ) -> Result<Changed, StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {
@@ -116,7 +142,13 @@ impl Management {
                     ChangeVerdict::Needless => Ok(Changed::Already(link)),
                     ChangeVerdict::Refused => Ok(Changed::Gone),
                     ChangeVerdict::Allowed => {
-                        let row = write(&mut transaction, code, change, by).await?;
+                        let entry = NewEntry {
+                            action: change.action(),
+                            subject: Some(link.code.clone()),
+                            detail: change.detail(&link),
+                        };
+                        let row = write(&mut transaction, code, change, cause).await?;
+                        audit::write(&mut *transaction, cause, &entry).await?;
                         let link = LinkRecord::try_from(row)?;
                         transaction.commit().await?;
                         Ok(Changed::Done(link))
@@ -148,18 +180,15 @@ async fn write(
     connection: &mut PgConnection,
     code: Code<'_>,
     change: &Change,
-    by: &str,
+    cause: &Cause,
 ) -> Result<LinkRow, sqlx::Error> {
-    let code = code.as_str();
+    let (code, by) = (code.as_str(), cause.by.as_str());
+    let reason = cause.reason.as_deref();
     match change {
-        Change::Disable {
-            legal,
-            reason,
-            notice,
-        } => {
+        Change::Disable { legal, notice } => {
             let how = if *legal { "legal" } else { "gone" };
             let disable = sqlx::query_as(DISABLE).bind(code).bind(how).bind(by);
-            let disable = disable.bind(reason.as_str()).bind(notice.as_deref());
+            let disable = disable.bind(reason).bind(notice.as_deref());
             disable.fetch_one(connection).await
         }
         Change::Enable => {
@@ -174,7 +203,7 @@ async fn write(
             expire.fetch_one(connection).await
         }
         Change::Delete => {
-            let delete = sqlx::query_as(DELETE).bind(code).bind(by);
+            let delete = sqlx::query_as(DELETE).bind(code).bind(by).bind(reason);
             delete.fetch_one(connection).await
         }
     }
@@ -208,7 +237,6 @@ mod tests {
     fn the_state_of_a_link_decides_which_changes_are_allowed() {
         let disable = Change::Disable {
             legal: false,
-            reason: "spam".to_owned(),
             notice: None,
         };
         let changes = [

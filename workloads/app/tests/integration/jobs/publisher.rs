@@ -10,7 +10,10 @@ use shortener_app::{
     publisher::{NewJob, Publisher, Refusal, metrics::PublisherMetrics},
 };
 use shortener_common::{
-    budget::Budget, memory::Memory, queue::origin::Origin, telemetry::span::Tracer,
+    budget::Budget,
+    memory::Memory,
+    queue::{decision::Decision, origin::Origin},
+    telemetry::span::Tracer,
 };
 use shortener_testing::{
     broker::{Broker, until},
@@ -59,10 +62,11 @@ impl World {
     }
 
     async fn publish_one(&self) -> Published {
-        let id = self.publisher.ids.mint();
+        let id = self.publisher.ids.mint(&Origin::Internal);
         let job = NewJob {
             id,
             origin: Origin::Internal,
+            decision: Decision::default(),
             body: JOB.as_bytes().into(),
             request: None,
             tracestate: None,

@@ -7,7 +7,11 @@ use shortener_app::{
     job_ids::JobIds,
     publisher::{NewJob, Publisher, metrics::PublisherMetrics},
 };
-use shortener_common::{memory::Memory, queue::origin::Origin, telemetry::span::Tracer};
+use shortener_common::{
+    memory::Memory,
+    queue::{decision::Decision, origin::Origin},
+    telemetry::span::Tracer,
+};
 use tokio::{
     io::{self, AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -106,8 +110,9 @@ async fn the_connection_is_closed_before_its_channels() {
         // The first ones are refused, because the publisher is not connected yet.
         for _ in 0..600 {
             let job = NewJob {
-                id: publisher.ids.mint(),
+                id: publisher.ids.mint(&Origin::Internal),
                 origin: Origin::Internal,
+                decision: Decision::default(),
                 body: JOB.as_bytes().into(),
                 request: None,
                 tracestate: None,

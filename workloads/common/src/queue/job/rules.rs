@@ -5,9 +5,13 @@ use std::time::Duration;
 use super::Fields;
 use crate::documents::DocumentId;
 
-const INDEX: &str = "index";
-const REINDEX: &str = "reindex";
+/// The task that makes a point of the vector store equal to its document.
+pub const INDEX: &str = "index";
+/// The task that makes the whole collection equal to the documents.
+pub const REINDEX: &str = "reindex";
 const WAIT: &str = "wait";
+/// The names of the tasks that the service itself has. The default task handles every other name.
+pub const BUILT_IN: [&str; 4] = [INDEX, "purge_expired", REINDEX, WAIT];
 /// The maximum time of the task `wait`, in milliseconds.
 const MAX_MS: u64 = 60_000;
 
@@ -18,6 +22,12 @@ pub struct FieldError {
     pub field: &'static str,
     /// The rule, which continues the name of the field.
     pub rule: String,
+}
+
+/// Returns true if the task of this name needs the vector store.
+#[must_use]
+pub fn needs_vector_store(task: &str) -> bool {
+    [INDEX, REINDEX].contains(&task)
 }
 
 impl Fields {
@@ -31,12 +41,6 @@ impl Fields {
             WAIT => self.wait_time().map(drop),
             _ => Ok(()),
         }
-    }
-
-    /// Returns true if the task needs the vector store.
-    #[must_use]
-    pub fn needs_vector_store(&self) -> bool {
-        [INDEX, REINDEX].contains(&self.task.as_str())
     }
 
     /// Returns the document of the task `index`.

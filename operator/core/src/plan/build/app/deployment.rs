@@ -9,6 +9,7 @@ use k8s_openapi::api::{
 
 use super::{PORT, PORT_NAME};
 use crate::{
+    api::ClientAddress,
     model::{
         credentials::{JOB_IDS_KEY, job_ids_name},
         metadata::Component,
@@ -107,6 +108,9 @@ fn serve(stack: &ValidatedStack) -> Container {
     }
 }
 
+/// The space for the data on the volume of the database.
+const CAPACITY: &str = "DATABASE_CAPACITY_BYTES";
+
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let app = &stack.app;
     let mut env = clients::env(stack, Component::App);
@@ -138,6 +142,9 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     // Left out at the app's own default, which almost every stack has.
     let pool = postgres::smaller_pool(stack);
     env.extend(pool.map(|pool| pod::env("DATABASE_MAX_CONNECTIONS", pool.to_string())));
+    env.extend(client_address(app));
+    let capacity = postgres::capacity(stack);
+    env.extend(capacity.map(|bytes| pod::env(CAPACITY, bytes.to_string())));
     env.extend(links(app));
     if !app.gateway_hosts.is_empty() {
         env.push(pod::env("GATEWAY_HOSTS", app.gateway_hosts.join(",")));
@@ -166,6 +173,16 @@ fn jobs(stack: &ValidatedStack) -> Option<EnvVar> {
     let secret = job_ids_name(&stack.identity.name);
     let key = || pod::secret_env("JOB_ID_KEY", &secret, JOB_IDS_KEY);
     stack.publishes_jobs().then(key)
+}
+
+/// Returns the setting for addresses of clients in log lines and spans; none at the app's own default.
+fn client_address(app: &App) -> Option<EnvVar> {
+    let shown = match app.client_address {
+        ClientAddress::Full => return None,
+        ClientAddress::Network => "network",
+        ClientAddress::None => "none",
+    };
+    Some(pod::env("LOG_CLIENT_ADDRESS", shown))
 }
 
 /// Returns the settings of what visitors and scripts of other origins get, and of where links may lead; none for a stack
@@ -250,7 +267,7 @@ mod tests {
         let app = &stack.app;
         let variables = [auth(app.auth.as_ref().unwrap()), links(app)];
         assert_eq!(variables[1].len(), 8);
-        for name in ["GATEWAY_HOSTS", "PURGE_RETENTION_DAYS"] {
+        for name in ["GATEWAY_HOSTS", "PURGE_RETENTION_DAYS", CAPACITY] {
             assert!(known.contains(&name), "{name}");
         }
         for variable in variables.into_iter().flatten() {
@@ -323,6 +340,30 @@ mod tests {
             let mut found = env(&stack).into_iter();
             let found = found.find(|variable| variable.name == "GATEWAY_HOSTS");
             assert_eq!(found.and_then(|found| found.value).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn the_app_shows_as_much_of_the_addresses_of_clients_as_the_user_wants() {
+        let mut stack = minimal_stack();
+        for (setting, text) in [
+            (ClientAddress::Full, None),
+            (ClientAddress::Network, Some("network")),
+            (ClientAddress::None, Some("none")),
+        ] {
+            stack.app.client_address = setting;
+            let mut found = env(&stack).into_iter();
+            let found = found.find(|variable| variable.name == "LOG_CLIENT_ADDRESS");
+            assert_eq!(found.and_then(|found| found.value).as_deref(), text);
+            let shown = text.unwrap_or("full");
+            let arguments = [
+                "app",
+                "serve",
+                "--database-url=postgres://db/x",
+                &format!("--log-client-address={shown}"),
+            ];
+            let parsed = <shortener_app::config::Cli as clap::Parser>::try_parse_from(arguments);
+            assert!(parsed.is_ok(), "{parsed:?}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
         stack::{Queue, ValidatedStack},
     },
     plan::{
-        build::{app, otel},
+        build::{app, otel, purge},
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
         objects::{deployment, memory, pod},
         stores::{certificates, clients},
@@ -70,11 +70,8 @@ fn work(stack: &ValidatedStack, queue: &Queue) -> Container {
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = clients::env(stack, Component::Worker);
-    let retention_days = stack.purge.retention_days.to_string();
-    env.extend([
-        pod::name_env(),
-        pod::env("PURGE_RETENTION_DAYS", retention_days),
-    ]);
+    env.push(pod::name_env());
+    env.extend(purge::extent(stack));
     env.extend(memory::env());
     env.extend(otel::env(stack, Component::Worker));
     env

@@ -65,6 +65,7 @@ fn app() -> String {
     let mut metrics = shortener_app::metrics::Metrics::default();
     metrics.register(Box::new(Dropped::default()));
     metrics.with_buffers(&Memory::default());
+    let _storage = metrics.with_storage(Some(1));
     let _cache = metrics.with_cache();
     let publisher = metrics.with_publisher();
     ask(&metrics.with_vector());

@@ -1,15 +1,14 @@
 //! The volume of a store. It is a separate child and not a template of the StatefulSet, so that it grows by an edit,
 //! without a new StatefulSet.
 
-use std::collections::BTreeMap;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
-use k8s_openapi::api::core::v1::{
-    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
-};
-
-use crate::model::{
-    metadata::{Component, DATA_VERSION, component_name},
-    stack::{ManagedStore, ValidatedStack},
+use crate::{
+    model::{
+        metadata::{Component, DATA_VERSION, component_name},
+        stack::{ManagedStore, ValidatedStack},
+    },
+    plan::objects::volume,
 };
 
 /// Returns the PersistentVolumeClaim `<stack>-<component>`, or `None` for a store that keeps all its data in memory.
@@ -18,28 +17,17 @@ pub(in crate::plan) fn claim(
     component: Component,
     store: &ManagedStore,
 ) -> Option<PersistentVolumeClaim> {
-    let volume = store.volume.as_ref()?;
+    let disk = store.volume.as_ref()?;
     let name = component_name(&stack.identity.name, component);
     let mut metadata = stack.data_metadata(name, component);
-    if let Some(version) = volume.version {
+    if let Some(version) = disk.version {
         // The claim outlives its StatefulSet, so its own annotation records the server version that can read it.
         let annotations = metadata.annotations.get_or_insert_default();
         annotations.insert(DATA_VERSION.to_owned(), version.to_string());
     }
     Some(PersistentVolumeClaim {
         metadata,
-        spec: Some(PersistentVolumeClaimSpec {
-            access_modes: Some(volume.access_modes()),
-            resources: Some(VolumeResourceRequirements {
-                requests: Some(BTreeMap::from([(
-                    "storage".to_owned(),
-                    volume.request().clone(),
-                )])),
-                ..VolumeResourceRequirements::default()
-            }),
-            storage_class_name: volume.claimed_class().cloned(),
-            ..PersistentVolumeClaimSpec::default()
-        }),
+        spec: Some(volume::claim(disk)),
         ..PersistentVolumeClaim::default()
     })
 }

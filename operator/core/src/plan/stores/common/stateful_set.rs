@@ -73,7 +73,7 @@ pub(in crate::plan::stores) fn data_volume(stack: &ValidatedStack, component: Co
 }
 
 /// Returns the security context of a pod whose processes run as `user` and write to a volume.
-pub(in crate::plan::stores) fn security_context(user: i64) -> PodSecurityContext {
+pub(in crate::plan) fn security_context(user: i64) -> PodSecurityContext {
     PodSecurityContext {
         fs_group: Some(user),
         fs_group_change_policy: Some("OnRootMismatch".to_owned()),

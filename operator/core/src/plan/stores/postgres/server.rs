@@ -5,11 +5,12 @@ use k8s_openapi::api::core::v1::{
     Probe, Volume,
 };
 
-use super::{DATABASE, STORE, connections};
+use super::{DATABASE, STORE, USER, connections, restore};
 use crate::{
     model::{
         credentials,
         metadata::{Component, component_name},
+        quantity,
         stack::{ManagedStore, Pod, ValidatedStack},
     },
     plan::{
@@ -18,8 +19,6 @@ use crate::{
     },
 };
 
-/// The user `postgres` in the public image.
-const USER: i64 = 999;
 /// Settings whose defaults do not suit a small volume and a container.
 const SETTINGS: [&str; 7] = [
     // The server would be killed if the node offers huge pages that the container may not use.
@@ -34,10 +33,22 @@ const SETTINGS: [&str; 7] = [
     "tcp_keepalives_count=3",
 ];
 
+/// The space of the write-ahead log in bytes: it may exceed `max_wal_size` while a checkpoint is written.
+const WAL: u64 = 2 * (256 << 20);
+
+/// Returns the number of bytes on the volume that the data may take, at least half of them; `None` if the operator does not
+/// run the database.
+pub(in crate::plan) fn capacity(stack: &ValidatedStack) -> Option<u64> {
+    let store = stack.database.as_ref()?.managed()?;
+    let size = quantity::bytes(&store.volume.as_ref()?.size.0)?;
+    Some(size.saturating_sub(WAL).max(size / 2))
+}
+
 pub(super) fn pod_spec(stack: &ValidatedStack, store: &ManagedStore) -> PodSpec {
     let secret = component_name(&stack.identity.name, Component::Postgres);
-    PodSpec {
-        containers: vec![server(&store.pod, &secret)],
+    let server = server(&store.pod, &secret);
+    let pod = PodSpec {
+        containers: vec![server],
         security_context: Some(common::security_context(USER)),
         // The image's stop signal ends sessions at once. The checkpoint takes the rest of the time.
         termination_grace_period_seconds: Some(60),
@@ -48,7 +59,8 @@ pub(super) fn pod_spec(stack: &ValidatedStack, store: &ManagedStore) -> PodSpec 
             shared_memory(),
         ]),
         ..PodSpec::default()
-    }
+    };
+    restore::before(stack, pod)
 }
 
 fn server(settings: &Pod, secret: &str) -> Container {
@@ -121,9 +133,28 @@ fn shared_memory() -> Volume {
 mod tests {
     use super::*;
     use crate::{
+        model::stack::Store,
         plan::stores::stateful_set,
         testing::{golden, stack::minimal_stack},
     };
+
+    #[test]
+    fn the_data_may_take_what_the_write_ahead_log_leaves_of_the_volume() {
+        for (size, expected) in [
+            ("10Gi", (10 << 30) - (512 << 20)),
+            ("1Gi", 512 << 20),
+            ("100Mi", 50 << 20),
+        ] {
+            let mut stack = minimal_stack();
+            let Some(Store::Managed(store)) = &mut stack.database else {
+                panic!("the database is managed");
+            };
+            store.volume.as_mut().unwrap().size.0 = size.to_owned();
+            assert_eq!(capacity(&stack), Some(expected), "{size}");
+        }
+        assert_eq!(capacity(&minimal_stack().external_database()), None);
+        assert!(SETTINGS.contains(&"max_wal_size=256MB"));
+    }
 
     #[test]
     fn the_server_of_a_minimal_stack() {

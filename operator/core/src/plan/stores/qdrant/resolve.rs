@@ -56,8 +56,12 @@ pub(in crate::plan) fn resolve(
     };
     let mut store = context.store(wanted, facts)?;
     let mut api_key = None;
-    if let (Store::External { checksum, .. }, Some(Referenced { reference, value })) =
-        (&mut store, key)
+    if let (
+        Store::External { checksum, .. },
+        Some(Referenced {
+            reference, value, ..
+        }),
+    ) = (&mut store, key)
     {
         let value = value.ok_or_else(|| ValidateError::SecretNotFound {
             field: STORE.field,

@@ -20,8 +20,8 @@ const FIXED: [(&str, &str); 8] = [
     ),
     (
         "automountServiceAccountToken",
-        "would give every container a token for the API server: remove it, and mount a projected volume into the container \
-         of yours that needs one",
+        "would give every container a token for the API server: remove it, and run the program that needs one in a \
+         Deployment of your own",
     ),
     (
         "ephemeralContainers",
@@ -132,14 +132,14 @@ fn place(list: &str, item: &Value) -> String {
 }
 
 /// Returns the item of a list that has a name.
-fn named<'a>(list: &'a Value, name: &Value) -> Option<&'a Value> {
+pub(super) fn named<'a>(list: &'a Value, name: &Value) -> Option<&'a Value> {
     items(list).find(|item| item["name"] == *name)
 }
 
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-fn fields(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+pub(super) fn fields(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
     object.as_object().into_iter().flatten()
 }

@@ -5,13 +5,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shortener_common::queue::dead_letter::DeadLetter;
 
-/// A choice of dead letters: one of the two fields. Unknown fields are ignored, and `null` means absent.
+use crate::publisher::letters::Page;
+
+/// A choice of dead letters: one of the first two fields. Unknown fields are ignored, and `null` means absent.
 #[derive(Debug, Deserialize)]
 pub struct SweepRequest {
     /// Identifiers of 1 to 100 jobs.
     pub(super) ids: Option<Value>,
     /// True for every dead letter that is in the queue now.
     pub(super) all: Option<Value>,
+    /// Reason without control characters, for the operators of the service.
+    pub(super) reason: Option<Value>,
 }
 
 /// A dead letter.
@@ -39,13 +43,15 @@ pub struct DeadLetterDetails {
     encoding: Option<&'static str>,
 }
 
-/// Dead letters.
+/// A page of dead letters.
 #[derive(Debug, Serialize)]
 pub struct DeadLetterPage {
     /// Dead letters, the oldest first.
     dead_letters: Vec<DeadLetterDetails>,
     /// Number of all dead letters.
     total: usize,
+    /// The value of `skip` for the next page; null on the last one.
+    next_skip: Option<usize>,
 }
 
 impl From<DeadLetter> for DeadLetterDetails {
@@ -80,13 +86,12 @@ impl DeadLetterDetails {
     }
 }
 
-impl DeadLetterPage {
-    /// Returns the body of a list.
-    #[must_use]
-    pub fn new(letters: Vec<DeadLetter>, total: usize) -> Self {
+impl From<Page> for DeadLetterPage {
+    fn from(page: Page) -> Self {
         Self {
-            dead_letters: letters.into_iter().map(Into::into).collect(),
-            total,
+            dead_letters: page.letters.into_iter().map(Into::into).collect(),
+            total: page.total,
+            next_skip: page.next_skip,
         }
     }
 }

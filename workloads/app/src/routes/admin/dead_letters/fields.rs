@@ -6,31 +6,45 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{
-    super::{page_size, parameters},
+    super::{page_size, parameters, reason as reason_of},
     bodies::SweepRequest,
 };
 use crate::{body, error::Error, faults::Faults, publisher::letters::Choice};
 
 /// The maximum number of identifiers in a choice.
 const MAX_IDS: usize = 100;
+/// The maximum number of dead letters before a page.
+const MAX_SKIP: usize = 1_000_000;
 
-/// Parses the query of a list.
+/// Parses the query of a list. Returns the number of dead letters to skip, and that of a page.
 ///
 /// # Errors
-/// Returns [`Error::InvalidFields`] if it has anything but one valid limit.
-pub(super) fn limit(query: Option<&str>) -> Result<usize, Error> {
+/// Returns [`Error::InvalidFields`] with one entry per invalid parameter.
+pub(super) fn page(query: Option<&str>) -> Result<(usize, usize), Error> {
     let mut faults = Faults::default();
-    let [limit] = parameters(query, ["limit"], &mut faults);
+    let [skip, limit] = parameters(query, ["skip", "limit"], &mut faults);
     let limit = page_size(limit, &mut faults);
-    faults.end(limit)
+    let skip = skip.map_or(0, |skip| {
+        let number = skip.parse().ok().filter(|number| *number <= MAX_SKIP);
+        let rule = || format!("must be a whole number from 0 to {MAX_SKIP}");
+        faults.value("skip", number.ok_or_else(rule))
+    });
+    faults.end((skip, limit))
 }
 
-/// Parses a choice.
+/// Parses a choice. Returns it with its reason.
 ///
 /// # Errors
-/// Returns [`Error::InvalidFields`] unless it is either a list of identifiers or everything.
-pub(super) fn choice(body: Map<String, Value>) -> Result<Choice, Error> {
-    let SweepRequest { ids, all } = body::fields(body)?;
+/// Returns [`Error::InvalidFields`] unless it is either a list of identifiers or everything, and the reason a text.
+pub(super) fn choice(body: Map<String, Value>) -> Result<(Choice, Option<String>), Error> {
+    let SweepRequest { ids, all, reason } = body::fields(body)?;
+    let mut faults = Faults::default();
+    let reason = reason_of(reason, &mut faults);
+    faults.end(())?;
+    Ok((chosen(ids, all)?, reason))
+}
+
+fn chosen(ids: Option<Value>, all: Option<Value>) -> Result<Choice, Error> {
     match (ids, all) {
         (None, Some(Value::Bool(true))) => Ok(Choice::All),
         (Some(ids), None | Some(Value::Bool(false))) => ids_of(ids).map(Choice::Ids),
@@ -71,31 +85,35 @@ mod tests {
 
     fn choice_of(body: Value) -> Result<Choice, Error> {
         match body {
-            Value::Object(body) => choice(body),
+            Value::Object(body) => choice(body).map(|(choice, _)| choice),
             other => panic!("{other} is no object"),
         }
     }
 
     #[test]
-    fn a_list_has_a_limit_from_1_to_100() {
+    fn a_page_has_1_to_100_dead_letters_behind_those_to_skip() {
         for (query, expected) in [
-            (None, 100),
-            (Some(""), 100),
-            (Some("limit=1"), 1),
-            (Some("limit=100"), 100),
+            (None, (0, 100)),
+            (Some(""), (0, 100)),
+            (Some("limit=1"), (0, 1)),
+            (Some("limit=100&skip=0"), (0, 100)),
+            (Some("skip=1000000"), (1_000_000, 100)),
         ] {
-            assert_eq!(limit(query).unwrap(), expected, "{query:?}");
+            assert_eq!(page(query).unwrap(), expected, "{query:?}");
         }
-        for wrong in [
-            "limit=0",
-            "limit=101",
-            "limit=",
-            "limit=x",
-            "limit=1&limit=1",
+        for (wrong, field) in [
+            ("limit=0", "limit"),
+            ("limit=101", "limit"),
+            ("limit=", "limit"),
+            ("limit=x", "limit"),
+            ("limit=1&limit=1", "limit"),
+            ("skip=", "skip"),
+            ("skip=-1", "skip"),
+            ("skip=1000001", "skip"),
+            ("limit=1&after=x", "query"),
         ] {
-            assert_eq!(field_of(limit(Some(wrong))), "limit", "{wrong}");
+            assert_eq!(field_of(page(Some(wrong))), field, "{wrong}");
         }
-        assert_eq!(field_of(limit(Some("limit=1&after=x"))), "query");
     }
 
     #[test]
@@ -121,6 +139,7 @@ mod tests {
             (json!({"all": "yes"}), "all"),
             (json!({"ids": [ID], "all": 1}), "all"),
             (json!({"ids": [ID], "all": true}), "all"),
+            (json!({"all": true, "reason": ""}), "reason"),
         ] {
             assert_eq!(field_of(choice_of(body.clone())), field, "{body}");
         }

@@ -21,6 +21,13 @@ pub struct DisableRequest {
     pub(super) notice: Option<Value>,
 }
 
+/// The reason for a change. Unknown fields are ignored, and `null` means absent.
+#[derive(Debug, Deserialize)]
+pub struct ReasonRequest {
+    /// Reason without control characters, for the operators of the service.
+    pub(super) reason: Option<Value>,
+}
+
 /// Links to be created. Unknown fields are ignored.
 #[derive(Debug, Deserialize)]
 pub struct LinksRequest {

@@ -4,29 +4,26 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{
-    super::{page_size, parameters},
-    bodies::{DisableRequest, LinksRequest},
+    super::{self as admin, page_size, parameters, text},
+    bodies::{DisableRequest, LinksRequest, ReasonRequest},
 };
 use crate::{
     body,
     error::Error,
     faults::Faults,
     routes::shorten::{self, whole_microseconds},
-    store::{
-        MAX_TEXT,
-        management::{Change, LinkState, Listed, Listing, Position},
-    },
+    store::management::{Change, LinkState, Listed, Listing, Position},
     target,
 };
 
 /// The maximum number of links that one request creates.
 const MAX_LINKS: usize = 100;
 
-/// Parses a takedown.
+/// Parses a takedown. Returns it with its reason.
 ///
 /// # Errors
 /// Returns [`Error::InvalidFields`] with one entry per invalid field.
-pub(super) fn disable(body: Map<String, Value>) -> Result<Change, Error> {
+pub(super) fn disable(body: Map<String, Value>) -> Result<(Change, String), Error> {
     let request: DisableRequest = body::fields(body)?;
     let mut faults = Faults::default();
     let reason = request.reason.ok_or("is required".to_owned());
@@ -37,35 +34,28 @@ pub(super) fn disable(body: Map<String, Value>) -> Result<Change, Error> {
         notice => notice.map(text).transpose(),
     };
     let notice = faults.value("notice", notice);
-    faults.end(Change::Disable {
-        legal,
-        reason,
-        notice,
-    })
+    faults.end((Change::Disable { legal, notice }, reason))
 }
 
-fn text(value: Value) -> Result<String, String> {
-    let rule = || format!("must be 1 to {MAX_TEXT} characters without control characters");
-    match value {
-        Value::String(text)
-            if (1..=MAX_TEXT).contains(&text.chars().count())
-                && !text.chars().any(char::is_control) =>
-        {
-            Ok(text)
-        }
-        Value::String(_) => Err(rule()),
-        _ => Err("must be a string".to_owned()),
-    }
+/// Parses the reason for a change.
+///
+/// # Errors
+/// Returns [`Error::InvalidFields`] if it is no text.
+pub(super) fn reason(body: Map<String, Value>) -> Result<Option<String>, Error> {
+    let ReasonRequest { reason } = body::fields(body)?;
+    let mut faults = Faults::default();
+    let reason = admin::reason(reason, &mut faults);
+    faults.end(reason)
 }
 
-/// Parses a new expiry. `None` means that the link shall not expire.
+/// Parses a new expiry, which is `None` if the link shall not expire. Returns it with the reason for the change.
 ///
 /// # Errors
 /// Returns [`Error::InvalidFields`] with one entry per invalid field.
 pub(super) fn expiry(
     mut body: Map<String, Value>,
     now: Timestamp,
-) -> Result<Option<Timestamp>, Error> {
+) -> Result<(Option<Timestamp>, Option<String>), Error> {
     let mut faults = Faults::default();
     if body.contains_key("url") {
         let rule = "never changes: create another link, and delete this one";
@@ -73,6 +63,7 @@ pub(super) fn expiry(
     }
     let never = body.get("expires_at").is_some_and(Value::is_null);
     let mut field = |name: &str| body.remove(name).filter(|value| !value.is_null());
+    let reason = admin::reason(field("reason"), &mut faults);
     let end = match (field("ttl_seconds"), field("expires_at")) {
         (None, None) if never => Ok(None),
         (None, None) => Err((
@@ -88,7 +79,7 @@ pub(super) fn expiry(
         }
     };
     let end = end.unwrap_or_else(|(field, rule)| faults.add(field, rule));
-    faults.end(end)
+    faults.end((end, reason))
 }
 
 /// Returns the links to be created. Their fields are parsed one by one later.
@@ -174,7 +165,8 @@ mod tests {
     }
 
     fn expiry_of(body: Value) -> Result<Option<Timestamp>, Error> {
-        expiry(object(body), NOW.parse().unwrap())
+        let expiry = expiry(object(body), NOW.parse().unwrap());
+        expiry.map(|(end, _)| end)
     }
 
     #[test]
@@ -183,20 +175,24 @@ mod tests {
         let body = json!({"reason": "spam", "legal": null, "notice": null, "more": 1});
         assert_eq!(
             takedown(body).unwrap(),
-            Change::Disable {
-                legal: false,
-                reason: "spam".to_owned(),
-                notice: None
-            }
+            (
+                Change::Disable {
+                    legal: false,
+                    notice: None
+                },
+                "spam".to_owned()
+            )
         );
         let body = json!({"reason": "order 7", "legal": true, "notice": "ü".repeat(500)});
         assert!(matches!(
             takedown(body),
-            Ok(Change::Disable {
-                legal: true,
-                notice: Some(_),
-                ..
-            })
+            Ok((
+                Change::Disable {
+                    legal: true,
+                    notice: Some(_)
+                },
+                _
+            ))
         ));
         for (body, fields) in [
             (json!({}), &["reason"][..]),
@@ -239,6 +235,23 @@ mod tests {
             ),
         ] {
             assert_eq!(faults(expiry_of(body.clone())), fields, "{body}");
+        }
+    }
+
+    #[test]
+    fn every_change_may_have_a_reason() {
+        let now = || NOW.parse().unwrap();
+        let given = json!({"reason": "ticket 7", "ttl_seconds": 60});
+        let why = Some("ticket 7".to_owned());
+        assert_eq!(reason(object(given.clone())).unwrap(), why);
+        assert_eq!(expiry(object(given), now()).unwrap().1, why);
+        for body in [json!({}), json!({"reason": null, "more": 1})] {
+            assert_eq!(reason(object(body)).unwrap(), None);
+        }
+        for bad in [json!(""), json!(7), json!("a\nb"), json!("x".repeat(501))] {
+            let body = json!({"reason": bad, "ttl_seconds": 60});
+            assert_eq!(faults(reason(object(body.clone()))), ["reason"]);
+            assert_eq!(faults(expiry(object(body), now())), ["reason"]);
         }
     }
 

@@ -1,0 +1,169 @@
+//! PostgreSQL from 17 to 18 by the steps of docs/upgrading.md, as they are printed.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use shortener_e2e::{
+    GatewayClient, Provider, Space, Stack, await_condition, checkout, kubectl, kubectl_with_input,
+    restricted_container, restricted_pod, run,
+};
+use tokio::{process::Command, sync::watch, task::JoinHandle};
+
+/// Creates links until it is stopped, and returns those that were acknowledged, with their destinations.
+struct Writer {
+    stop: watch::Sender<bool>,
+    links: JoinHandle<Vec<(String, String)>>,
+}
+
+impl Writer {
+    fn start(gateway: &GatewayClient) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let gateway = gateway.clone();
+        let links = tokio::spawn(async move {
+            let mut links = Vec::new();
+            for number in 0.. {
+                if *stopped.borrow() {
+                    break;
+                }
+                let url = format!("https://example.com/moved/{number}");
+                // Without an app, the gateway refuses.
+                if let Ok(code) = gateway.shorten(&url).await {
+                    links.push((code, url));
+                }
+            }
+            links
+        });
+        Self { stop, links }
+    }
+
+    async fn stop(self) -> Result<Vec<(String, String)>> {
+        self.stop.send(true)?;
+        Ok(self.links.await?)
+    }
+}
+
+/// Returns the commands of the page after a text.
+fn commands(after: &str) -> Result<String> {
+    let page = fs::read_to_string(checkout("../docs/upgrading.md"))?;
+    let section = page.split_once("## PostgreSQL from 17 to 18");
+    let from = section.and_then(|(_, section)| section.split_once(after));
+    let block = from.and_then(|(_, rest)| rest.split_once("```sh\n")?.1.split_once("```"));
+    let (block, _) = block.with_context(|| format!("the page has no commands after {after}"))?;
+    Ok(block.replace("demo", "acme"))
+}
+
+/// Runs the commands of the page after a text.
+async fn step(stack: &Stack, after: &str) -> Result<String> {
+    paste(stack, &commands(after)?).await
+}
+
+/// Runs commands in the namespace of a stack.
+async fn paste(stack: &Stack, commands: &str) -> Result<String> {
+    let namespace = &stack.namespace;
+    let script = format!(
+        "kubectl() {{ command kubectl --namespace {namespace} \"$@\"; }}
+{commands}"
+    );
+    run(Command::new("bash").args(["-c", &script]), "").await
+}
+
+/// Cuts the dump of the newest backup.
+async fn cut(space: &Space, stack: &Stack) -> Result<()> {
+    let script =
+        r#"cd /backup; newest=$(ls -d 2*Z | tail -n 1); truncate --size=-100 "$newest/links.dump""#;
+    let container = restricted_container(
+        &space.settings.postgres_image,
+        json!({
+            "command": ["sh", "-ec", script],
+            "volumeMounts": [{"name": "backup", "mountPath": "/backup"}],
+        }),
+    );
+    let volumes =
+        json!([{"name": "backup", "persistentVolumeClaim": {"claimName": "acme-backup"}}]);
+    let pod = restricted_pod("cut", &json!({}), container, volumes)?;
+    let pod = serde_json::to_string(&pod)?;
+    kubectl_with_input(stack, &["apply", "--filename", "-"], &pod).await?;
+    let succeeded = "--for=jsonpath={.status.phase}=Succeeded";
+    kubectl(stack, &["wait", "pod/cut", succeeded, "--timeout=120s"]).await?;
+    kubectl(stack, &["delete", "pod", "cut"]).await.map(drop)
+}
+
+async fn server_version(stack: &Stack) -> Result<String> {
+    let query = r#"psql -U "$POSTGRES_USER" -d "$POSTGRES_DB" -Atc 'show server_version_num'"#;
+    let exec = [
+        "exec",
+        "acme-postgres-0",
+        "-c",
+        "postgres",
+        "--",
+        "sh",
+        "-c",
+        query,
+    ];
+    kubectl(stack, &exec).await
+}
+
+fn spec(space: &Space) -> Value {
+    let backup = json!({"schedule": "@yearly", "volume": {"storage": "1Gi"}, "verify": {"schedule": "@yearly"}});
+    let managed = json!({"image": space.settings.postgres_17_image});
+    json!({"database": {"managed": managed, "backup": backup}})
+}
+
+#[tokio::test]
+async fn the_steps_of_the_page_lose_no_acknowledged_link() -> Result<()> {
+    Space::with("postgres-move", async |space| {
+        let (stack, gateway) = space.serve(Provider::IngressNginx, spec(space)).await?;
+        let writer = Writer::start(&gateway);
+        step(&stack, "**Step 1**").await?;
+        step(&stack, "**Step 2**").await?;
+        cut(space, &stack).await?;
+        stack
+            .edit(json!({"database": {"managed": {"image": null}}}))
+            .await?;
+        let back = way_back(&stack).await?;
+        // The step waits for a database that never serves, here not as long as a reader.
+        let short = commands("**Step 3**")?.replace("=15m", "=30s");
+        let stopped = paste(&stack, &short).await;
+        ensure!(stopped.is_err(), "{stopped:?}");
+        await_condition("the cut file is named", async || {
+            let database = stack.current("DatabaseReady", "False").await?;
+            ensure!(database.message.contains("SHA-256"), "{database:?}");
+            Ok(())
+        })
+        .await?;
+        step(&stack, "**Step 1**").await?;
+        let image = json!({"image": space.settings.postgres_17_image});
+        stack.edit(json!({"database": {"managed": image}})).await?;
+        paste(&stack, &format!("{back}\n{}", commands("**To go back**")?)).await?;
+        ensure!(server_version(&stack).await?.starts_with("17"));
+
+        step(&stack, "**Step 1**").await?;
+        step(&stack, "**Step 2**").await?;
+        stack
+            .edit(json!({"database": {"managed": {"image": null}}}))
+            .await?;
+        let printed = step(&stack, "**Step 3**").await?;
+        ensure!(
+            printed.contains(&format!("to go back: {back}\n")),
+            "{printed}"
+        );
+        stack.ready().await?;
+        ensure!(server_version(&stack).await?.starts_with("18"));
+        let links = writer.stop().await?;
+        println!("{} links were acknowledged", links.len());
+        // The database restarts once more without the volume of the backups.
+        for (code, url) in &links {
+            gateway.wait_until_redirects(code, url).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Returns the settings with which the page goes back to the present volume.
+async fn way_back(stack: &Stack) -> Result<String> {
+    let path = "--output=jsonpath=volume={.spec.volumeName} major=17 \
+        size={.spec.resources.requests.storage} class={.spec.storageClassName}";
+    kubectl(stack, &["get", "pvc", "acme-postgres", path]).await
+}

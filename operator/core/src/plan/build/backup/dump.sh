@@ -1,0 +1,154 @@
+# Dumps the database and writes the manifest, both from one snapshot, and removes the oldest backups.
+
+# given <name>: prints the value of a variable without the line breaks at the end of many Secrets.
+given() {
+  local value=${!1:-}
+  printf '%s' "${value%"${value##*[!$'\r\n']}"}"
+}
+
+# decoded <text>: prints a part of a URL without its escapes.
+decoded() {
+  local text=${1//\\/\\\\}
+  printf '%b' "${text//%/\\x}"
+}
+
+# set_given <variable> <setting>: exports a setting to PostgreSQL's programs if the stack has it.
+set_given() {
+  local value
+  value=$(given "$2")
+  if [[ -n $value ]]; then export "$1=$value"; fi
+}
+
+# Translates the settings of the stack's programs into those of PostgreSQL's. The password of a URL must not be among the
+# arguments of a process.
+connect() {
+  local user
+  database=$(given DATABASE_URL)
+  if [[ $database =~ ^([a-z]+://)([^/?#@]*)@(.*)$ ]]; then
+    database=${BASH_REMATCH[1]}${BASH_REMATCH[3]} user=${BASH_REMATCH[2]}
+    PGUSER=$(decoded "${user%%:*}")
+    export PGUSER
+    if [[ $user == *:* ]]; then
+      PGPASSWORD=$(decoded "${user#*:}")
+      export PGPASSWORD
+    fi
+  fi
+  set_given PGHOST DATABASE_HOST
+  set_given PGPORT DATABASE_PORT
+  set_given PGDATABASE DATABASE_NAME
+  set_given PGUSER DATABASE_USERNAME
+  set_given PGPASSWORD DATABASE_PASSWORD
+  set_given PGSSLMODE DATABASE_TLS_MODE
+  set_given PGSSLROOTCERT DATABASE_TLS_CA_FILE
+  set_given PGSSLCERT DATABASE_TLS_CERT_FILE
+  set_given PGSSLKEY DATABASE_TLS_KEY_FILE
+  if [[ ${PGSSLMODE:-} == verify-full ]]; then export PGSSLROOTCERT=${PGSSLROOTCERT:-system}; fi
+  export PGAPPNAME=shortener-backup PGCONNECT_TIMEOUT=30
+}
+
+# Dumps the schema of the role, where the app has its tables, and describes the dump. psql keeps the snapshot meanwhile,
+# so no limit on idle sessions may hold.
+dump() {
+  export DUMP=$1/links.dump MANIFEST=$1/manifest.json DATABASE=$database BACKUP=$2
+  sql --dbname="${database:-postgresql://}" --set form="$form" <<'SQL'
+\getenv backup BACKUP
+\getenv dump DUMP
+\getenv image IMAGE
+\getenv manifest MANIFEST
+\o /dev/null
+SET statement_timeout = 0;
+SET lock_timeout = 0;
+SET idle_in_transaction_session_timeout = 0;
+SELECT set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout';
+:form
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+\o
+SELECT pg_export_snapshot() AS snapshot, current_schema() AS schema, current_setting('server_version') AS server \gset
+\if :{?schema}
+\else
+  \warn 'error: no schema of the search_path of the role exists'
+  \quit
+\endif
+\setenv SNAPSHOT :snapshot
+\setenv SCHEMA :schema
+\! pg_dump --dbname="${DATABASE:-postgresql://}" --snapshot="$SNAPSHOT" --schema="\"$SCHEMA\"" --format=custom --compress=zstd --lock-wait-timeout=600s --file="$DUMP"
+\if :SHELL_ERROR
+  \quit
+\endif
+-- A dump that was cut has no more than the beginning, and only a restore reads every block.
+\! pg_restore --file=/dev/null "$DUMP"
+\if :SHELL_ERROR
+  \quit
+\endif
+\set bytes `wc -c <"$DUMP"`
+\set sha256 `sha256sum <"$DUMP" | cut -d ' ' -f 1`
+:contents \gset
+:query \gset
+SELECT to_regclass(format('%I._sqlx_migrations', :'schema')) IS NOT NULL AS migrated \gset
+\if :migrated
+  SELECT coalesce(max(version), 0) AS version FROM :"schema"._sqlx_migrations \gset
+\else
+  \set version 0
+\endif
+\o :manifest
+SELECT jsonb_pretty(jsonb_build_object(
+  'name', :'backup', 'image', :'image', 'server', :'server', 'schema', :'schema', 'schemaVersion', :version,
+  'dump', jsonb_build_object('bytes', :bytes, 'sha256', :'sha256'),
+  'tables', :'tables'::jsonb
+));
+SQL
+}
+
+# describe <folder>: adds what a restore needs beside the database: the stack's resource, and the Secrets that no stack can
+# make again. The operator renders all of a Secret but its data.
+describe() {
+  local stack=${STACK_FOLDER:-/etc/shortener/stack} secrets=${SECRETS_FOLDER:-/etc/shortener/secrets} secret file
+  cp "$stack/stack.yaml" "$1"
+  for secret in "$stack"/*.secret.yaml; do
+    cat "$secret"
+    printf 'data:\n'
+    for file in "$secrets/$(basename "$secret" .secret.yaml)"/*; do
+      if [[ -f $file ]]; then printf '  %s: %s\n' "$(basename "$file")" "$(base64 <"$file" | tr -d '\n')"; fi
+    done
+    printf -- '---\n'
+  done >"$1/secrets.yaml"
+}
+
+# Removes all but the newest backups, and never the newest one that was verified.
+prune() {
+  local kept=0 verified=no name
+  while IFS= read -r name; do
+    if ((kept < KEEP)); then
+      kept=$((kept + 1))
+    elif [[ $verified == yes || ! -e $folder/$name/verified ]]; then
+      # Without a manifest it is no backup, also when this is interrupted.
+      rm "$folder/$name/manifest.json"
+      rm -r "${folder:?}/$name"
+      continue
+    fi
+    if [[ -e $folder/$name/verified ]]; then verified=yes; fi
+  done < <(finished)
+}
+
+begin=$SECONDS
+backup=$(date -u +%Y%m%dT%H%M%SZ)
+part=$folder/$backup.part
+# A run that a user starts may meet another one.
+exec 9>"$folder/.lock"
+flock -n 9 || die "another backup is being made"
+# What an interrupted run has left.
+rm -rf "$folder"/*.part
+mkdir "$part"
+trap 'rm -rf "$part"' EXIT
+describe "$part"
+connect
+dump "$part" "$backup"
+# psql succeeds also when a program that it runs does not.
+[[ -s $part/manifest.json ]] || exit 1
+sync "$part"/* "$part"
+mv -T "$part" "$folder/$backup"
+sync "$folder"
+prune
+bytes=$(wc -c <"$folder/$backup/links.dump")
+printf 'backup=%s\nbytes=%s\nseconds=%s\n' "$backup" "$bytes" "$((SECONDS - begin))" >"$result"
+printf 'the backup %s has %s bytes\n' "$backup" "$bytes"

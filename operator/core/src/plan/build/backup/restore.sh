@@ -1,0 +1,20 @@
+# restore <folder>: restores a backup. The database has nothing but the schema public.
+restore() {
+  local manifest schema differences tables
+  manifest=$(<"$1/manifest.json")
+  schema=$(sql --set manifest="$manifest" <<<"SELECT :'manifest'::jsonb ->> 'schema'")
+  sha256sum -c <<<"$(sql --set manifest="$manifest" <<<"SELECT :'manifest'::jsonb #>> '{dump,sha256}'")  $1/links.dump" >/dev/null 2>&1 \
+    || die "links.dump is not as it was written: its SHA-256 differs from that in manifest.json"
+  if [[ $schema != public ]]; then sql --set schema="$schema" <<<'CREATE SCHEMA :"schema"'; fi
+  pg_restore --exit-on-error --no-owner --no-privileges --schema="$schema" --dbname="$PGDATABASE" "$1/links.dump"
+  tables=$(sql --set schema="$schema" --set form="$form" <<<':form :contents \gexec')
+  differences=$(
+    sql --set manifest="$manifest" --set tables="$tables" <<'SQL'
+SELECT format('table %s: %s in manifest.json, %s after the restore', key, coalesce(source.value::text, 'nothing'), coalesce(copy.value::text, 'nothing'))
+FROM jsonb_each(:'manifest'::jsonb -> 'tables') AS source FULL JOIN jsonb_each(:'tables'::jsonb) AS copy USING (key)
+WHERE source.value IS DISTINCT FROM copy.value
+ORDER BY key LIMIT 5
+SQL
+  )
+  [[ -z $differences ]] || die "$differences"
+}

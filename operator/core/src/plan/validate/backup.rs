@@ -1,0 +1,120 @@
+//! Resolution of the backups of the database.
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube_core::{Resource, ResourceExt};
+use serde_json::json;
+
+use crate::{
+    api::{
+        BackupBucket, DEFAULT_BACKUP_STORAGE, DEFAULT_STORAGE, ShortenerStack, ShortenerStackSpec,
+    },
+    model::{
+        facts::ClaimFact,
+        metadata::StackIdentity,
+        stack::{
+            Backup, BackupPlace, Bucket, Restore, RestorePlace, Store, StoreVolume, Verification,
+        },
+    },
+    plan::stores::common::StoreContext,
+};
+
+/// Region of a bucket that has none.
+const REGION: &str = "us-east-1";
+
+/// Returns the backups that a stack asks for. While its database is held, it has none.
+pub(super) fn backup(
+    near: &StoreContext<'_>,
+    identity: &StackIdentity,
+    database: Option<&Store>,
+    claim: Option<ClaimFact>,
+) -> Option<Backup> {
+    let (stack, defaults) = (near.stack, near.defaults);
+    let spec = &stack.spec;
+    let backup = spec.database.backup.as_deref()?;
+    let image = database?.managed().map(|server| &server.pod.image);
+    let place = match (&backup.s3, backup.volume.clone()) {
+        (Some(s3), _) => BackupPlace::Bucket(Box::new(bucket(near, &identity.namespace, s3))),
+        (None, volume) => {
+            let volume = volume.unwrap_or_default();
+            BackupPlace::Volume(StoreVolume {
+                size: size(volume.storage, DEFAULT_BACKUP_STORAGE),
+                class: volume.storage_class_name,
+                version: None,
+                existing: claim,
+            })
+        }
+    };
+    let verification = backup.verify.clone().map(|verify| Verification {
+        schedule: verify.schedule,
+        scratch: size(verify.storage, database_size(spec)),
+    });
+    Some(Backup {
+        schedule: backup.schedule.clone(),
+        keep: backup.keep,
+        suspended: backup.suspend || spec.stopped,
+        image: image.unwrap_or(&defaults.images.postgres).clone(),
+        place,
+        verification,
+        resource: resource(stack),
+    })
+}
+
+/// Returns the backup with which the database of a stack begins.
+pub(super) fn restore(near: &StoreContext<'_>, identity: &StackIdentity) -> Option<Restore> {
+    let from = near.stack.spec.database.restore_from.as_deref()?;
+    let place = match &from.s3 {
+        Some(s3) => RestorePlace::Bucket(Box::new(bucket(near, &identity.namespace, s3))),
+        None => RestorePlace::Claim(from.claim_name.clone()?),
+    };
+    Some(Restore {
+        place,
+        backup: from.backup.clone(),
+    })
+}
+
+fn bucket(near: &StoreContext<'_>, namespace: &str, s3: &BackupBucket) -> Bucket {
+    let stack = near.stack;
+    let folder = || format!("{namespace}/{}", stack.name_any());
+    let folder = s3.prefix.clone().unwrap_or_else(folder);
+    Bucket {
+        endpoint: s3.endpoint.clone(),
+        path: format!("{}/{folder}", s3.bucket),
+        region: s3.region.clone().unwrap_or_else(|| REGION.to_owned()),
+        secret: s3.secret_ref.name.clone(),
+        image: near.defaults.images.rclone.clone(),
+        scratch: StoreVolume {
+            size: size(s3.storage.clone(), database_size(&stack.spec)),
+            class: s3.storage_class_name.clone(),
+            version: None,
+            existing: None,
+        },
+    }
+}
+
+/// Returns the size of the database's volume, or that of backups if the operator does not run the database.
+fn database_size(spec: &ShortenerStackSpec) -> &str {
+    let database = &spec.database;
+    if database.external.is_some() {
+        return DEFAULT_BACKUP_STORAGE;
+    }
+    let managed = database.managed.as_ref();
+    let storage = managed.and_then(|managed| managed.storage.as_deref());
+    storage.unwrap_or(DEFAULT_STORAGE)
+}
+
+fn size(given: Option<String>, default: &str) -> Quantity {
+    Quantity(given.unwrap_or_else(|| default.to_owned()))
+}
+
+/// Returns the resource from which a stack is made again. What the stack itself began with is no part of it.
+fn resource(stack: &ShortenerStack) -> String {
+    let mut spec: ShortenerStackSpec = stack.spec.clone();
+    spec.database.restore_from = None;
+    let resource = json!({
+        "apiVersion": ShortenerStack::api_version(&()),
+        "kind": ShortenerStack::kind(&()),
+        "metadata": {"name": stack.name_any()},
+        "spec": spec,
+    });
+    serde_yaml::to_string(&resource).unwrap_or_default()
+}

@@ -1,0 +1,502 @@
+//! Tests of the scripts of backups against a real PostgreSQL, in the image of a stack's database.
+
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "everything here is a test, helpers included"
+)]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use serde_json::Value;
+use shortener_testing::{database::TestDatabase, servers};
+use sqlx::{AssertSqlSafe, ConnectOptions, raw_sql};
+
+const COMMON: &str = include_str!("../core/src/plan/build/backup/common.sh");
+const DUMP: &str = include_str!("../core/src/plan/build/backup/dump.sh");
+const RESTORE: &str = include_str!("../core/src/plan/build/backup/restore.sh");
+const VERIFY: &str = include_str!("../core/src/plan/build/backup/verify.sh");
+const BEGIN: &str = include_str!("../core/src/plan/build/backup/begin.sh");
+const MARK: &str = include_str!("../core/src/plan/build/backup/mark.sh");
+
+/// A table with values whose text depends on settings of a session, and one without rows.
+const TABLES: &str = r#"
+CREATE TABLE links (code text PRIMARY KEY, url text, created_at timestamptz DEFAULT now(), raw bytea, vector real[], payload json);
+CREATE TABLE "Odd ""name" (content text);
+CREATE TABLE _sqlx_migrations (version bigint);
+CREATE SEQUENCE versions;
+INSERT INTO links SELECT 'code' || number, 'https://example.com/' || number, now(), '\x00ff', ARRAY[0.1, 1e-5]::real[], '{"a": 1,  "a": 2}'
+  FROM generate_series(1, 2000) AS number;
+INSERT INTO links (code) VALUES ('null');
+INSERT INTO _sqlx_migrations VALUES (3);
+"#;
+
+/// What a backup has beside the dump, and the name of the image.
+const MOUNTED: [(&str, &str); 3] = [
+    ("STACK_FOLDER", "/backup/mounted"),
+    ("SECRETS_FOLDER", "/backup/mounted"),
+    ("IMAGE", "postgres:18.6"),
+];
+
+/// The end of a script.
+struct End {
+    succeeded: bool,
+    /// Its termination message, or else its log.
+    told: String,
+}
+
+/// A volume with the backups of a database.
+struct Backups {
+    folder: PathBuf,
+    source: TestDatabase,
+}
+
+impl Backups {
+    /// Returns an empty volume beside a database in which these statements were run.
+    async fn of(statements: &str) -> Self {
+        let source = TestDatabase::new().await;
+        let name = source.get_database().unwrap().to_owned();
+        let folder = std::env::temp_dir().join(format!("backups-{name}"));
+        fs::create_dir(&folder).unwrap();
+        // The containers have a user of their own.
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let backups = Self { folder, source };
+        backups.mount();
+        backups.execute(statements).await;
+        backups
+    }
+
+    async fn execute(&self, statements: &str) {
+        let mut connection = self.source.connect().await.unwrap();
+        let statements = raw_sql(AssertSqlSafe(statements.to_owned()));
+        statements.execute(&mut connection).await.unwrap();
+    }
+
+    fn url(&self) -> String {
+        let (port, name) = (self.source.get_port(), self.source.get_database().unwrap());
+        format!("postgres://127.0.0.1:{port}/{name}")
+    }
+
+    fn run(&self, script: &str, environment: &[(&str, &str)]) -> End {
+        let volume = format!("--volume={}:/backup", self.folder.display());
+        run(&volume, script, environment)
+    }
+
+    /// Makes a backup and returns its end.
+    fn dump(&self, keep: u32) -> End {
+        let (url, keep) = (self.url(), keep.to_string());
+        self.run(
+            &[COMMON, DUMP].concat(),
+            &[
+                ("DATABASE_URL", &url),
+                ("DATABASE_USERNAME", "postgres"),
+                ("DATABASE_PASSWORD", "s3cret\n"),
+                ("KEEP", &keep),
+                MOUNTED[0],
+                MOUNTED[1],
+                MOUNTED[2],
+            ],
+        )
+    }
+
+    /// Makes a backup and returns its folder.
+    fn made(&self) -> PathBuf {
+        next_second();
+        let end = self.dump(14);
+        assert!(end.succeeded, "{}", end.told);
+        let name = end
+            .told
+            .lines()
+            .find_map(|line| line.strip_prefix("backup="));
+        self.folder.join(name.unwrap())
+    }
+
+    /// Restores the newest backup into an empty database, and compares it.
+    async fn restore(&self) -> End {
+        let copy = TestDatabase::new().await;
+        let (port, name) = (copy.get_port().to_string(), copy.get_database().unwrap());
+        let script = [COMMON, RESTORE, VERIFY].concat();
+        self.run(
+            &script,
+            &[
+                ("PGHOST", "127.0.0.1"),
+                ("PGPORT", &port),
+                ("PGUSER", "postgres"),
+                ("PGDATABASE", name),
+                ("BACKUP_WORK", "/backup"),
+            ],
+        )
+    }
+
+    fn mark(&self) -> End {
+        self.run(&[COMMON, MARK].concat(), &[("BACKUP_WORK", "/backup")])
+    }
+
+    /// Returns the names of the backups, and of their parts.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.folder).unwrap();
+        let folders = entries
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.is_dir());
+        let names = folders.map(|path| name(&path));
+        let mut names: Vec<String> = names.filter(|name| name.starts_with('2')).collect();
+        names.sort();
+        names
+    }
+
+    /// Writes what the operator mounts beside the database.
+    fn mount(&self) {
+        let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: acme-job-ids\n";
+        let secrets = self.folder.join("mounted/acme-job-ids");
+        fs::create_dir_all(&secrets).unwrap();
+        fs::write(self.folder.join("mounted/acme-job-ids.secret.yaml"), secret).unwrap();
+        fs::write(
+            self.folder.join("mounted/stack.yaml"),
+            "kind: ShortenerStack\n",
+        )
+        .unwrap();
+        fs::write(secrets.join("key"), b"\x00key\n").unwrap();
+    }
+
+    /// Changes a file as the user of the containers, who alone may.
+    fn alter(&self, command: &str) {
+        let end = self.run(command, &[]);
+        assert!(end.succeeded, "{}", end.told);
+    }
+}
+
+impl Drop for Backups {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.folder.join("mounted"));
+        let removed = run(
+            &format!("--volume={}:/backup", self.folder.display()),
+            "rm -rf /backup/* /backup/.lock",
+            &[],
+        );
+        let _ = fs::remove_dir(&self.folder);
+        assert!(removed.succeeded || thread::panicking(), "{}", removed.told);
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Runs a script in the image of the database, with this volume.
+fn run(volume: &str, script: &str, environment: &[(&str, &str)]) -> End {
+    run_with(&["--network=host", volume], script, environment)
+}
+
+fn run_with(options: &[&str], script: &str, environment: &[(&str, &str)]) -> End {
+    let variables = environment
+        .iter()
+        .map(|(name, value)| format!("--env={name}={value}"));
+    let variables: Vec<String> = variables.collect();
+    let mut options = options.to_vec();
+    options.push("--env=BACKUP_RESULT=/dev/stdout");
+    options.extend(variables.iter().map(String::as_str));
+    let program = ["bash", "-euo", "pipefail", "-c", script];
+    let mut command =
+        servers::in_image_of_database(&options, &program).unwrap_or_else(|error| panic!("{error}"));
+    let output = command.output().unwrap();
+    let told = [output.stdout, output.stderr].concat();
+    End {
+        succeeded: output.status.success(),
+        told: String::from_utf8(told).unwrap(),
+    }
+}
+
+/// Waits until the next second: a backup has the name of the second in which it began.
+fn next_second() {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap();
+    thread::sleep(Duration::from_nanos(u64::from(
+        1_000_000_000 - now.subsec_nanos(),
+    )));
+}
+
+fn manifest(backup: &Backups, folder: &Path) -> Value {
+    let script = format!("cat /backup/{}/manifest.json", name(folder));
+    let end = backup.run(&script, &[]);
+    serde_json::from_str(&end.told).unwrap()
+}
+
+#[tokio::test]
+async fn a_backup_is_restored_with_every_row() {
+    let backups = Backups::of(TABLES).await;
+    let folder = backups.made();
+    let manifest = manifest(&backups, &folder);
+    assert_eq!(manifest["tables"]["links"]["rows"], 2001);
+    assert_eq!(manifest["tables"]["Odd \"name"]["rows"], 0);
+    assert_eq!(manifest["schemaVersion"], 3);
+    assert_eq!(manifest["image"], "postgres:18.6");
+    let end = backups.run(&format!("cat /backup/{}/*.yaml", name(&folder)), &[]);
+    let secret = "kind: Secret\nmetadata:\n  name: acme-job-ids\ndata:\n  key: AGtleQo=\n---\n";
+    assert!(
+        end.told.contains(secret) && end.told.contains("ShortenerStack"),
+        "{}",
+        end.told
+    );
+    let end = backups.restore().await;
+    assert!(end.succeeded, "{}", end.told);
+    assert!(
+        end.told.contains(&format!("backup={}", name(&folder))),
+        "{}",
+        end.told
+    );
+}
+
+#[tokio::test]
+async fn an_empty_database_passes_and_so_does_a_volume_without_backups() {
+    let backups = Backups::of("SELECT 1").await;
+    let end = backups.restore().await;
+    assert!(
+        end.succeeded && end.told.contains("no finished backup"),
+        "{}",
+        end.told
+    );
+    assert!(backups.mark().succeeded);
+    let folder = backups.made();
+    let manifest = manifest(&backups, &folder);
+    assert_eq!(
+        (&manifest["tables"], &manifest["schemaVersion"]),
+        (&Value::Object(Default::default()), &Value::from(0))
+    );
+    let end = backups.restore().await;
+    assert!(end.succeeded, "{}", end.told);
+}
+
+#[tokio::test]
+async fn dump_and_manifest_are_of_one_moment_while_clients_write() {
+    let backups = Backups::of(TABLES).await;
+    let mut connection = backups.source.connect().await.unwrap();
+    let writer = tokio::spawn(async move {
+        for number in 0.. {
+            let insert = format!(
+                "INSERT INTO links (code) VALUES ('new{number}'); DELETE FROM links WHERE code = 'code{number}'"
+            );
+            let insert = raw_sql(AssertSqlSafe(insert)).execute(&mut connection);
+            if insert.await.is_err() {
+                return;
+            }
+        }
+    });
+    let backups = tokio::task::spawn_blocking(move || {
+        backups.made();
+        backups
+    });
+    let backups = backups.await.unwrap();
+    writer.abort();
+    let end = backups.restore().await;
+    assert!(end.succeeded, "{}", end.told);
+}
+
+#[tokio::test]
+async fn a_dump_that_was_cut_is_found_with_and_without_its_checksum() {
+    let backups = Backups::of(TABLES).await;
+    let folder = format!("/backup/{}", name(&backups.made()));
+    backups.alter(&format!("truncate --size=-100 {folder}/links.dump"));
+    let end = backups.restore().await;
+    assert!(
+        !end.succeeded
+            && end
+                .told
+                .contains("error: links.dump is not as it was written"),
+        "{}",
+        end.told
+    );
+    backups.alter(&with_checksum(&folder));
+    let end = backups.restore().await;
+    assert!(
+        !end.succeeded && end.told.contains("pg_restore: error:"),
+        "{}",
+        end.told
+    );
+}
+
+/// Returns a script that makes the manifest of a folder name the dump as it is.
+fn with_checksum(folder: &str) -> String {
+    format!(
+        r#"sum=$(sha256sum <{folder}/links.dump | cut --delimiter=' ' --fields=1)
+        sed --in-place "s/\"sha256\": \"[0-9a-f]*\"/\"sha256\": \"$sum\"/" {folder}/manifest.json"#
+    )
+}
+
+#[tokio::test]
+async fn a_row_that_differs_and_a_table_that_is_missing_are_named() {
+    let backups = Backups::of(TABLES).await;
+    let before = format!("/backup/{}", name(&backups.made()));
+    for (change, told) in [
+        (
+            "UPDATE links SET url = 'https://example.org' WHERE code = 'code7'",
+            "error: table links:",
+        ),
+        (r#"DROP TABLE "Odd ""name""#, "nothing after the restore"),
+    ] {
+        backups.execute(change).await;
+        let after = format!("/backup/{}", name(&backups.made()));
+        backups.alter(&format!("cp {before}/manifest.json {after}"));
+        backups.alter(&with_checksum(&after));
+        let end = backups.restore().await;
+        assert!(!end.succeeded && end.told.contains(told), "{}", end.told);
+    }
+}
+
+#[tokio::test]
+async fn a_full_volume_is_named_and_leaves_nothing_behind() {
+    let backups = Backups::of(TABLES).await;
+    let url = backups.url();
+    let environment = [
+        ("DATABASE_URL", url.as_str()),
+        ("DATABASE_USERNAME", "postgres"),
+        ("KEEP", "1"),
+        ("BACKUP_FOLDER", "/full"),
+        MOUNTED[0],
+        MOUNTED[1],
+        MOUNTED[2],
+    ];
+    let script = format!("trap 'ls /full' EXIT\n({})", [COMMON, DUMP].concat());
+    let volume = format!("--volume={}:/backup", backups.folder.display());
+    let full = "--tmpfs=/full:size=16k,mode=1777";
+    let end = run_with(&["--network=host", &volume, full], &script, &environment);
+    assert!(
+        !end.succeeded && end.told.contains("No space left on device"),
+        "{}",
+        end.told
+    );
+    assert!(!end.told.contains(".part\n"), "{}", end.told);
+}
+
+#[tokio::test]
+async fn a_database_that_refuses_the_login_is_named() {
+    let backups = Backups::of("SELECT 1").await;
+    let url = backups
+        .url()
+        .replace("127.0.0.1", "nobody:p%40ss%2Fword@127.0.0.1");
+    let environment = [
+        ("DATABASE_URL", url.as_str()),
+        ("KEEP", "1"),
+        MOUNTED[0],
+        MOUNTED[1],
+        MOUNTED[2],
+    ];
+    let end = backups.run(&[COMMON, DUMP].concat(), &environment);
+    let told = "role \"nobody\" does not exist";
+    assert!(!end.succeeded && end.told.contains(told), "{}", end.told);
+    assert_eq!(backups.names(), [] as [String; 0]);
+}
+
+#[tokio::test]
+async fn the_newest_backups_are_kept_and_the_newest_one_that_was_verified() {
+    let backups = Backups::of(TABLES).await;
+    let first = name(&backups.made());
+    assert!(backups.restore().await.succeeded);
+    let end = backups.mark();
+    assert_eq!(end.told, format!("backup={first}\n"));
+    let second = name(&backups.made());
+    let keep = |keep| {
+        next_second();
+        let end = backups.dump(keep);
+        assert!(end.succeeded, "{}", end.told);
+        end.told
+            .lines()
+            .find_map(|line| line.strip_prefix("backup="))
+            .unwrap()
+            .to_owned()
+    };
+    let third = keep(2);
+    assert_eq!(
+        backups.names(),
+        [&first, &second, &third].map(String::as_str)
+    );
+    let fourth = keep(1);
+    assert_eq!(backups.names(), [&first, &fourth].map(String::as_str));
+    assert!(backups.restore().await.succeeded);
+    assert!(backups.mark().succeeded);
+    let fifth = keep(1);
+    assert_eq!(backups.names(), [&fourth, &fifth].map(String::as_str));
+}
+
+#[tokio::test]
+async fn what_an_interrupted_run_left_is_removed() {
+    let backups = Backups::of(TABLES).await;
+    backups.alter(
+        "mkdir /backup/20261128T041700Z.part && touch /backup/20261128T041700Z.part/links.dump",
+    );
+    let name = name(&backups.made());
+    assert_eq!(backups.names(), [name]);
+}
+
+/// Starts the server of a new database, beside its folder, as a stack does, and ends it.
+const START: &str = r#"
+export PGDATA=/backup/data/pgdata
+docker-entrypoint.sh postgres -c listen_addresses=127.0.0.1 -c port=$PORT >/dev/null 2>&1 &
+server=$!
+until pg_isready --quiet --host 127.0.0.1 --port "$PORT"; do sleep 0.2; done
+psql --host 127.0.0.1 --port "$PORT" --username links --no-psqlrc --tuples-only --no-align --command 'SELECT count(*) FROM links' links
+kill -INT "$server"
+wait "$server"
+"#;
+
+#[tokio::test]
+async fn a_new_database_begins_with_a_backup_and_never_a_second_time() {
+    let backups = Backups::of(TABLES).await;
+    let begin = |settings: &[(&str, &str)]| {
+        let own = [
+            ("DATA_FOLDER", "/backup/data"),
+            ("POSTGRES_USER", "links"),
+            ("POSTGRES_DB", "links"),
+            ("POSTGRES_PASSWORD", "s3cret"),
+        ];
+        // A network of its own, because the server listens on its usual port.
+        let script = [COMMON, RESTORE, BEGIN].concat();
+        run_alone(&backups.folder, &script, &[&own, settings].concat())
+    };
+    backups.alter("mkdir /backup/data");
+    let end = begin(&[]);
+    assert!(
+        !end.succeeded && end.told.contains("no finished backup"),
+        "{}",
+        end.told
+    );
+    let first = name(&backups.made());
+    backups
+        .execute("DELETE FROM links WHERE code = 'null'")
+        .await;
+    let second = name(&backups.made());
+    let end = begin(&[("RESTORE_BACKUP", "20200101T000000Z")]);
+    assert!(!end.succeeded && end.told.contains(&second), "{}", end.told);
+    // What an interrupted start left does not matter.
+    backups.alter("mkdir -p /backup/data/restoring && touch /backup/data/restoring/PG_VERSION");
+    let end = begin(&[("RESTORE_BACKUP", &first)]);
+    assert!(end.succeeded, "{}", end.told);
+    let links = |backups: &Backups| run_alone(&backups.folder, START, &[("PORT", "5499")]).told;
+    assert_eq!(links(&backups), "2001\n");
+    let again = begin(&[]);
+    assert!(
+        again.succeeded && again.told.contains(&format!("{first} before")),
+        "{}",
+        again.told
+    );
+    backups.alter("rm /backup/data/pgdata/restored");
+    let end = begin(&[]);
+    assert!(
+        !end.succeeded && end.told.contains("has data already"),
+        "{}",
+        end.told
+    );
+    assert_eq!(links(&backups), "2001\n");
+}
+
+/// Runs a script like [`run`], without the network of this machine.
+fn run_alone(folder: &Path, script: &str, environment: &[(&str, &str)]) -> End {
+    let volume = format!("--volume={}:/backup", folder.display());
+    run_with(&["--network=none", &volume], script, environment)
+}

@@ -1,0 +1,3 @@
+-- no-transaction
+-- Finds the jobs of clients without a key that a purge removes.
+CREATE INDEX CONCURRENTLY jobs_anonymous ON jobs (finished_at) WHERE origin = 'anonymous';

@@ -1,0 +1,36 @@
+//! A sample of the links, which shows that a database that was restored from a backup resolves codes.
+
+use anyhow::{Context, ensure};
+use shortener_common::database::Database;
+
+use super::{Stored, postgres::Links};
+use crate::{
+    code::{Code, CodeSpace},
+    location,
+};
+
+/// Selects links that do not expire meanwhile.
+const SAMPLE: &str = "SELECT code, url FROM links WHERE url IS NOT NULL AND disabled_at IS NULL \
+    AND (expires_at IS NULL OR expires_at > now() + interval '1 hour') ORDER BY random() LIMIT 20";
+
+/// Resolves up to 20 links as redirects do, one by one, and returns their number.
+///
+/// # Errors
+/// Fails if a code does not lead to its destination, or the database is down.
+pub async fn check(database: &Database) -> anyhow::Result<usize> {
+    let sample: Vec<(String, String)> = database
+        .run("SELECT links", |pool| async move {
+            sqlx::query_as(SAMPLE).fetch_all(&pool).await
+        })
+        .await
+        .context("cannot read links")?;
+    let links = Links::new(database.clone(), CodeSpace::default());
+    for (code, url) in &sample {
+        let asked = [Code::parse(code)?.to_owned()];
+        let found = links.find_each(&asked).await.pop().transpose();
+        let found = found.with_context(|| format!("cannot resolve {code}"))?;
+        let resolves = matches!(found.flatten(), Some(Stored::Live { url: to, .. }) if to == location::ascii(url));
+        ensure!(resolves, "the code {code} does not lead to its destination");
+    }
+    Ok(sample.len())
+}
