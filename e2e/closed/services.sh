@@ -141,7 +141,7 @@ build_gateway() {
 
 # Builds the images of an object store and its client, which only the tests of backups to a bucket need.
 build_object_store() {
-  local rclone=$closed_dir/modules/rclone seaweedfs=$closed_dir/modules/seaweedfs
+  local rclone=$closed_dir/modules/rclone
   ensure_debian_image
   ensure "$rclone_image" rclone add_rclone "$(basename "$(built "$rclone" "$rclone_package")")" "${on_debian[@]}"
   ensure "$seaweedfs_image" seaweedfs add_seaweedfs "$(program_key seaweedfs)"

@@ -7,7 +7,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use shortener_e2e::{Operator, Provider, Space, Stack, echo_spec};
+use shortener_e2e::{Operator, Provider, Space, Stack, await_condition, echo_spec};
 
 const USER: &str = "e2e-editor";
 const LABEL: &str = "shortener.dev/usable-by-stacks";
@@ -122,21 +122,15 @@ async fn no_pod_template_of_an_editor_has_the_rights_or_secrets_of_others() -> R
         let label = json!({"metadata": {"labels": {LABEL: "true"}}});
         let now = PatchParams::default();
         secrets.patch(VICTIM, &now, &Patch::Merge(label)).await?;
+        await_condition("the pods have the volume", async || {
+            let live = deployments.get("acme-gateway").await?.spec;
+            let pod = live.and_then(|spec| spec.template.spec).context("no pod")?;
+            let mut volumes = pod.volumes.iter().flatten();
+            ensure!(volumes.any(|volume| volume.name == "mine"), "they lack it");
+            Ok(())
+        })
+        .await?;
         stack.ready().await?;
-        let live = deployments
-            .get("acme-gateway")
-            .await?
-            .spec
-            .context("no spec")?;
-        let volumes = live
-            .template
-            .spec
-            .and_then(|pod| pod.volumes)
-            .unwrap_or_default();
-        ensure!(
-            volumes.iter().any(|volume| volume.name == "mine"),
-            "the pods lack the volume"
-        );
         Ok(())
     })
     .await

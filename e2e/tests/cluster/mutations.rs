@@ -201,15 +201,12 @@ fn edits(admission: &Admission, base: &Value) -> Vec<(String, Value)> {
     let mut seen = BTreeSet::from([base.to_string()]);
     let mut edits = Vec::new();
     for mutation in shuffled(admission, base) {
-        // By server-side apply, a map that loses its last entry becomes null, which the API server refuses.
-        if mutation.what == "empty" {
-            continue;
-        }
         let Ok(stored) = admission.store(&mutation.spec) else {
             continue;
         };
         let mut kept = KEPT.into_iter();
-        let suits = kept.all(|path| stored.pointer(path) == base.pointer(path));
+        let suits = kept.all(|path| stored.pointer(path) == base.pointer(path))
+            && !empties_a_map(base, &stored);
         if suits && seen.insert(stored.to_string()) && admission.judge(&stored).is_ok() {
             edits.push((title(&mutation), stored));
         }
@@ -218,6 +215,21 @@ fn edits(admission: &Admission, base: &Value) -> Vec<(String, Value)> {
         }
     }
     edits
+}
+
+/// Returns whether a map of the base has lost its last entry. By server-side apply it becomes null, which the API server
+/// refuses.
+fn empties_a_map(base: &Value, stored: &Value) -> bool {
+    let (Value::Object(base), Value::Object(stored)) = (base, stored) else {
+        return false;
+    };
+    if stored.is_empty() {
+        return !base.is_empty();
+    }
+    let mut both = base
+        .iter()
+        .filter_map(|(name, of_base)| Some((of_base, stored.get(name)?)));
+    both.any(|(of_base, of_stored)| empties_a_map(of_base, of_stored))
 }
 
 fn shuffled(admission: &Admission, base: &Value) -> Vec<Mutation> {

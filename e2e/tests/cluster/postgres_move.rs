@@ -89,7 +89,8 @@ async fn cut(space: &Space, stack: &Stack) -> Result<()> {
     kubectl(stack, &["delete", "pod", "cut"]).await.map(drop)
 }
 
-async fn server_version(stack: &Stack) -> Result<String> {
+/// Waits until the server has this major version. It restarts once more without the volume of the backups.
+async fn runs(stack: &Stack, major: &str) -> Result<()> {
     let query = r#"psql -U "$POSTGRES_USER" -d "$POSTGRES_DB" -Atc 'show server_version_num'"#;
     let exec = [
         "exec",
@@ -101,7 +102,12 @@ async fn server_version(stack: &Stack) -> Result<String> {
         "-c",
         query,
     ];
-    kubectl(stack, &exec).await
+    await_condition("the server has the major version", async || {
+        let version = kubectl(stack, &exec).await?;
+        ensure!(version.starts_with(major), "{version}");
+        Ok(())
+    })
+    .await
 }
 
 fn spec(space: &Space) -> Value {
@@ -136,7 +142,7 @@ async fn the_steps_of_the_page_lose_no_acknowledged_link() -> Result<()> {
         let image = json!({"image": space.settings.postgres_17_image});
         stack.edit(json!({"database": {"managed": image}})).await?;
         paste(&stack, &format!("{back}\n{}", commands("**To go back**")?)).await?;
-        ensure!(server_version(&stack).await?.starts_with("17"));
+        runs(&stack, "17").await?;
 
         step(&stack, "**Step 1**").await?;
         step(&stack, "**Step 2**").await?;
@@ -149,7 +155,7 @@ async fn the_steps_of_the_page_lose_no_acknowledged_link() -> Result<()> {
             "{printed}"
         );
         stack.ready().await?;
-        ensure!(server_version(&stack).await?.starts_with("18"));
+        runs(&stack, "18").await?;
         let links = writer.stop().await?;
         println!("{} links were acknowledged", links.len());
         // The database restarts once more without the volume of the backups.

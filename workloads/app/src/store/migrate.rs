@@ -88,10 +88,11 @@ const ALONE: &str = "-- no-transaction\n";
 ///
 /// A statement that changes a table waits for statements in progress, a dump for example, and all later ones wait behind
 /// it. It therefore gives up soon and tries again.
-const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0; \
-    SET LOCAL idle_in_transaction_session_timeout = 0; \
-    SELECT pg_advisory_xact_lock(hashtextextended('shortener-migrations', 0)); \
-    SET LOCAL lock_timeout = '200ms'";
+const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '200ms'; \
+    SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
+/// Takes the lock of the migrations, or returns false. It does not wait: the building of an index waits for statements in
+/// progress, also for those that wait for it.
+const LOCK: &str = "SELECT pg_try_advisory_xact_lock(hashtextextended('shortener-migrations', 0))";
 /// The pause between two attempts.
 const RETRY: Duration = Duration::from_millis(500);
 /// The pause after an attempt that found a lock, in milliseconds.
@@ -180,7 +181,7 @@ async fn attempt(
         .map_err(|_| (no_answer(CONNECT), Some(RETRY)))?
         .map_err(|error| (unusable(&error), pause(&error)))?;
     let applied = run(migrator, &mut connection, options).await;
-    applied.map_err(|error| {
+    let applied = applied.map_err(|error| {
         let pause = match &error {
             MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => pause(cause),
             _ => None,
@@ -189,18 +190,32 @@ async fn attempt(
         (Unusable { reason, fault }, pause)
     })?;
     let _ = connection.close().await;
+    if !applied {
+        let reason = "another program migrates it".to_owned();
+        let fault = None;
+        return Err((Unusable { reason, fault }, Some(RETRY)));
+    }
     Ok(())
 }
 
-/// Applies missing migrations, each in a transaction that looks first whether another pod has applied it meanwhile.
+/// Applies missing migrations, each in a transaction that looks whether another pod has applied it meanwhile. Those that are
+/// there already take no lock, so that pods which start together do not wait for each other. Returns false if another program
+/// migrates the database.
 async fn run(
     migrator: &Migrator,
     connection: &mut PgConnection,
     options: &PgConnectOptions,
-) -> Result<(), MigrateError> {
+) -> Result<bool, MigrateError> {
     for migration in migrator.iter() {
+        if is_applied(migration, connection).await? {
+            continue;
+        }
         let mut transaction = connection.begin().await?;
         sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
+        let lock = sqlx::query_scalar(LOCK);
+        if !lock.fetch_one(&mut *transaction).await? {
+            return Ok(false);
+        }
         if migration.no_tx && !is_applied(migration, &mut transaction).await? {
             build_index(migrator, migration, options).await?;
         } else {
@@ -210,14 +225,20 @@ async fn run(
         }
         transaction.commit().await?;
     }
-    Ok(())
+    // Nothing is missing now. This compares the checksums.
+    migrator.run(connection).await?;
+    Ok(true)
 }
 
-/// Returns true if a migration that is not the first one was applied.
+/// Returns true if a migration was applied.
 async fn is_applied(
     migration: &Migration,
     connection: &mut PgConnection,
 ) -> Result<bool, sqlx::Error> {
+    let begun = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL");
+    if !begun.fetch_one(&mut *connection).await? {
+        return Ok(false);
+    }
     let query = "SELECT EXISTS (SELECT FROM _sqlx_migrations WHERE version = $1)";
     let query = sqlx::query_scalar(query).bind(migration.version);
     query.fetch_one(connection).await

@@ -81,7 +81,7 @@ async fn links_and_jobs_are_the_same_behind_a_pooler() {
 async fn migrations_through_a_pooler_leave_no_lock_behind() {
     let database = TestDatabase::new().await;
     let options = behind(&servers::POOLER, &database);
-    let runs = (0..8).map(|_| migrate(options.clone(), Duration::from_secs(60)));
+    let runs = (0..8).map(|_| migrate(options.clone(), Duration::from_secs(300)));
     for run in join_all(runs).await {
         run.unwrap();
     }

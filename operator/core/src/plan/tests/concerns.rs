@@ -26,7 +26,7 @@ pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
         ["workers", ..] => vec![Worker],
         ["gateway", ..] if setting(1) => vec![Gateway],
         ["gateway", ..] => vec![App, Gateway],
-        ["rateLimits" | "links" | "publicUrl", ..] => vec![App],
+        ["rateLimits" | "links" | "logs" | "publicUrl", ..] => vec![App],
         // The app compares the size of the data with it.
         ["database", "managed", "storage"] => vec![Postgres, App],
         ["database", ..] => store(Postgres),
