@@ -144,6 +144,17 @@ pub struct StoreVolume {
 }
 
 impl StoreVolume {
+    /// Returns a volume that does not exist yet.
+    pub const fn new(size: Quantity, class: Option<String>) -> Self {
+        Self {
+            size,
+            class,
+            existing: None,
+            version: None,
+            kept_image: None,
+        }
+    }
+
     /// Returns the size that its claim requests. A volume never shrinks, and the API server takes back a growth that failed
     /// only to more than the size of the volume. Otherwise an existing claim keeps what it requests.
     pub fn request(&self) -> &Quantity {

@@ -36,11 +36,10 @@ pub(super) fn backup(
         (Some(s3), _) => BackupPlace::Bucket(Box::new(bucket(near, &identity.namespace, s3))),
         (None, volume) => {
             let volume = volume.unwrap_or_default();
+            let size = size(volume.storage, DEFAULT_BACKUP_STORAGE);
             BackupPlace::Volume(StoreVolume {
-                size: size(volume.storage, DEFAULT_BACKUP_STORAGE),
-                class: volume.storage_class_name,
-                version: None,
                 existing: claim,
+                ..StoreVolume::new(size, volume.storage_class_name)
             })
         }
     };
@@ -82,12 +81,10 @@ fn bucket(near: &StoreContext<'_>, namespace: &str, s3: &BackupBucket) -> Bucket
         region: s3.region.clone().unwrap_or_else(|| REGION.to_owned()),
         secret: s3.secret_ref.name.clone(),
         image: near.defaults.images.rclone.clone(),
-        scratch: StoreVolume {
-            size: size(s3.storage.clone(), database_size(&stack.spec)),
-            class: s3.storage_class_name.clone(),
-            version: None,
-            existing: None,
-        },
+        scratch: StoreVolume::new(
+            size(s3.storage.clone(), database_size(&stack.spec)),
+            s3.storage_class_name.clone(),
+        ),
     }
 }
 

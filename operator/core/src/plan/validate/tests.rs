@@ -223,11 +223,8 @@ fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
     assert_eq!((stack.app.replicas, stack.gateway.replicas), (0, 0));
     let database = stack.database.as_ref().unwrap().managed().unwrap();
     let volume = StoreVolume {
-        size: Quantity("1Gi".to_owned()),
-        class: None,
-        existing: None,
         version: Version::parse("18"),
-        kept_image: None,
+        ..StoreVolume::new(Quantity("1Gi".to_owned()), None)
     };
     assert_eq!((database.replicas, &database.volume), (0, &Some(volume)));
 }

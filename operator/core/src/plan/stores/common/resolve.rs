@@ -143,13 +143,8 @@ fn certificates(
 
 /// Returns the volume of a store from its spec, without what its image was chosen by.
 pub(in crate::plan::stores) fn volume(size: Option<String>, class: Option<String>) -> StoreVolume {
-    StoreVolume {
-        size: Quantity(size.unwrap_or_else(|| DEFAULT_STORAGE.to_owned())),
-        class,
-        existing: None,
-        version: None,
-        kept_image: None,
-    }
+    let size = size.unwrap_or_else(|| DEFAULT_STORAGE.to_owned());
+    StoreVolume::new(Quantity(size), class)
 }
 
 /// Returns the data of a Secret that the operator generates, if it is complete.
