@@ -111,7 +111,6 @@ fn notes(name: &str, arguments: &str) -> Result<String> {
         is_command
     };
     let commands: Vec<&str> = notes.lines().filter(is_command).collect();
-    ensure!(!commands.is_empty(), "the notes have no command");
     // An open here-document is only a warning.
     ensure!(!inside, "the notes do not end their here-document");
     let script = format!("{FOLDER}/notes-{name}");
@@ -123,6 +122,10 @@ fn notes(name: &str, arguments: &str) -> Result<String> {
 #[test]
 fn the_notes_have_the_commands_for_what_was_installed() -> Result<()> {
     let default = notes("default", "")?;
+    assert!(
+        default.contains("\nhelm -n shortener-system test"),
+        "{default}"
+    );
     // Without a cluster, Helm has no kinds of others.
     assert!(
         default.contains("waits for the resource definition"),
@@ -132,7 +135,7 @@ fn the_notes_have_the_commands_for_what_was_installed() -> Result<()> {
     assert!(watching.contains("\nkubectl -n red apply"), "{watching}");
     let off = "--set replicaCount=0,prometheusRule.enabled=true";
     let off = notes("off", off)?;
-    assert!(!off.contains("<<STACK"), "{off}");
+    assert!(!off.contains("kubectl"), "{off}");
     assert!(off.contains("ShortenerOperatorDown"), "{off}");
     Ok(())
 }
