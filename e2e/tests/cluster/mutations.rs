@@ -32,11 +32,12 @@ const COMPARED: usize = 10;
 const MOST_EDITS: usize = 60;
 
 /// Fields that no edit of the sample changes: a volume never goes back to a smaller size, nor a collection to another
-/// one, the operator has one class, pods would start, a paused stack has no children, and each of the stacks has a host
+/// one, data keeps the version of its server, the operator has one class, pods would start, a paused stack has no children, and each of the stacks has a host
 /// of its own.
-const KEPT: [&str; 20] = [
+const KEPT: [&str; 23] = [
     "/cache/external",
     "/database/external",
+    "/database/managed/image",
     "/database/managed/storage",
     "/database/managed/storageClassName",
     "/gateway/hosts",
@@ -46,12 +47,14 @@ const KEPT: [&str; 20] = [
     "/operatorClass",
     "/paused",
     "/queue/external",
+    "/queue/managed/image",
     "/queue/managed/storage",
     "/queue/managed/storageClassName",
     "/stopped",
     "/vector/collection",
     "/vector/distance",
     "/vector/external",
+    "/vector/managed/image",
     "/vector/managed/storage",
     "/vector/managed/storageClassName",
     "/vector/size",
