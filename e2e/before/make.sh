@@ -56,13 +56,18 @@ load_images() {
   before_images "$before" | xargs docker image inspect >/dev/null 2>&1 || docker load --quiet --input "$before/images.tar" >/dev/null
 }
 
-# The values of its chart: its own images, and for the stores those of the tests.
+# The values of its chart: its own images, and for the stores those of the tests. It may lack a store that this checkout has.
 write_values() {
+  local line name
   {
     # The definition has a chart of its own now, which going back must not touch.
     printf 'crds: {enabled: false}\nimage: {repository: %s/operator}\nimages:\n' "$before_names"
     printf '  %s: %s\n' app "$before_names/app:$(<"$before/version")" worker "$before_names/worker:$(<"$before/version")"
-    sed -n '/^images:/,$p' "$cache/clusters/$CLUSTER_NAME/values.yaml" | grep -E '^  ' | grep -vE '^  (app|worker):' || true
+    sed -n '/^images:/,$p' "$cache/clusters/$CLUSTER_NAME/values.yaml" | grep '^  ' | while IFS= read -r line; do
+      name=${line%%:*}
+      if [[ $name == '  app' || $name == '  worker' ]]; then continue; fi
+      if grep -q "^$name:" "$before/chart/values.yaml"; then printf '%s\n' "$line"; fi
+    done
   } >"$before_values"
 }
 

@@ -16,7 +16,7 @@ use shortener_operator_core::definition::missing_fields;
 
 use crate::{command, undisturbed};
 
-const KEY: &str = "e2e-key-of-a-client-that-stays";
+const KEY: &str = "e2e-key-of-a-client-that-stays-the-same";
 /// A field that a running stack cannot get.
 const WHEN_CREATED: &str = "spec.database.restoreFrom";
 const ROWS: &str = "select (select count(*) from links), (select count(*) from jobs)";
