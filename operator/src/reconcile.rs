@@ -13,6 +13,7 @@ pub mod missing_pods;
 mod pace;
 mod plan_only;
 pub mod report;
+mod specs;
 mod stack_watch;
 mod trace;
 mod wake;
@@ -44,6 +45,8 @@ const REPORT_TIME: Duration = Duration::from_secs(10);
 const RESYNC: Duration = Duration::from_secs(300);
 /// Time until a stack checks again for the stack that holds its host. The routes of another scope wake it no earlier.
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
+/// Time until a stack is looked at again whose fields an older resource definition may have dropped.
+const DEFINITION_RECHECK: Duration = Duration::from_secs(10);
 /// Time until facts about a component that could not be read are read again.
 const READ_RECHECK: Duration = Duration::from_secs(10);
 /// Time until a stack is looked at again while it progresses without a fault: nothing else shows that the time of a state
@@ -135,6 +138,14 @@ async fn reconcile_stack(
         return Ok(Action::await_change());
     }
     let identity = StackIdentity::of(stack).ok_or(Error::Incomplete)?;
+    let context = &scope.context;
+    if !context.specs.is_whole(&context.client, stack).await {
+        // A write of the status would store the stack without the fields.
+        tracing::warn!(
+            "the spec of the stack has changed without an edit: nothing is done until the resource definition is known to be current"
+        );
+        return Ok(Action::requeue(DEFINITION_RECHECK));
+    }
     let done = match unknown {
         [] => steps(stack, scope, &identity).await,
         fields => Err(Error::UnknownFields(fields.join(", "))),

@@ -205,7 +205,7 @@ impl Leader {
     }
 }
 
-/// Runs one controller per scope until `stop`, then lets reconciles in flight finish. The loss of the lease aborts
+/// Runs one controller per scope until `stop`, unless the resource definition is older than this program, then lets reconciles in flight finish. The loss of the lease aborts
 /// all of them, and is returned when none runs any more.
 async fn control(
     context: Arc<Context>,
@@ -214,16 +214,31 @@ async fn control(
     stop: &CancellationToken,
 ) -> Result<Option<Lost>, RunError> {
     let mut controllers = JoinSet::new();
-    for scope in scopes {
-        controllers.spawn(controller::run(context.clone(), scope, stop.clone()));
-    }
     tokio::select! {
         lost = elector.hold() => {
             controllers.shutdown().await;
             Ok(Some(lost))
         }
-        ended = finish(&mut controllers, stop) => ended.map(|()| None),
+        ended = work(&mut controllers, &context, scopes, stop) => ended.map(|()| None),
     }
+}
+
+/// Checks the resource definition, which may have changed since the term before, and runs the controllers until `stop`.
+async fn work(
+    controllers: &mut JoinSet<()>,
+    context: &Arc<Context>,
+    scopes: Vec<Option<String>>,
+    stop: &CancellationToken,
+) -> Result<(), RunError> {
+    let check = definition::check(&context.client);
+    let Some(checked) = stop.run_until_cancelled(check).await else {
+        return Ok(());
+    };
+    checked.map_err(RunError::Definition)?;
+    for scope in scopes {
+        controllers.spawn(controller::run(context.clone(), scope, stop.clone()));
+    }
+    finish(controllers, stop).await
 }
 
 async fn finish(controllers: &mut JoinSet<()>, stop: &CancellationToken) -> Result<(), RunError> {
@@ -256,9 +271,45 @@ fn stop_on_signal() -> Result<CancellationToken, std::io::Error> {
 
 #[cfg(test)]
 mod tests {
+    use shortener_operator_core::api::ShortenerStack;
     use tokio::time::{Instant, sleep};
 
     use super::*;
+    use crate::{
+        kubernetes::definition::tests::document_without,
+        testing::{api_server::FakeApiServer, settings},
+    };
+
+    /// Returns the result of the work of a term, and the number of lists of stacks.
+    async fn worked(server: &FakeApiServer) -> (Option<Result<(), RunError>>, usize) {
+        let context = Context::new(
+            server.client(),
+            settings().defaults(),
+            1,
+            Metrics::new().unwrap(),
+            Health::default(),
+        );
+        let (mut controllers, stop) = (JoinSet::new(), CancellationToken::new());
+        let context = Arc::new(context);
+        let work = work(&mut controllers, &context, vec![None], &stop);
+        let result = timeout(Duration::from_secs(90), work).await.ok();
+        (result, server.lists::<ShortenerStack>())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_begins_with_a_look_at_the_definition() {
+        let server = FakeApiServer::default();
+        server.serve_definition(Some(document_without("auth")));
+        let (result, lists) = worked(&server).await;
+        let Some(Err(RunError::Definition(complaint))) = result else {
+            panic!("{result:?}");
+        };
+        assert!(complaint.contains("spec.gateway.auth"), "{complaint}");
+        assert_eq!(lists, 0);
+        server.serve_definition(Some(document_without("")));
+        let (result, lists) = worked(&server).await;
+        assert!(result.is_none() && lists > 0, "{result:?}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn running_reconciles_are_finished_after_the_stop() {

@@ -240,12 +240,15 @@ chart's value to use instead. */}}
   verbs: [list, create, patch]
 {{- end }}
 
-{{/* A CEL list of the fields of a stack (the name of a variable) with which its editor chooses programs and Secrets: for
-each field a list with its value, or an empty one. */}}
+{{/* A CEL list of the fields of a stack (the name of a variable) with which its editor chooses programs, Secrets and the
+places of data: for each field a list with its value, or an empty one. */}}
 {{- define "shortener-operator.podFields" -}}
 {{- $components := list "app" "gateway" "workers" "database.managed" "cache.managed" "queue.managed" "vector.managed" }}
 {{- $components = concat $components (list "observability.collector.managed" "observability.backend.managed") }}
-{{- $fields := list "gateway.endToEndProbe.keySecretRef" }}
+{{- $fields := list "gateway.auth.secretRef" "gateway.endToEndProbe.keySecretRef" "database.backup" "database.restoreFrom" }}
+{{- range list "database" "cache" "queue" "vector" "observability.collector" "observability.backend" }}
+{{- $fields = append $fields (printf "%s.external" .) }}
+{{- end }}
 {{- range $components }}
 {{- $fields = concat $fields (list (printf "%s.image" .) (printf "%s.podTemplate" .)) }}
 {{- end }}

@@ -71,7 +71,8 @@ fn outcomes(
 }
 
 #[test]
-fn the_policy_of_pods_concerns_changes_of_programs_and_their_secrets_alone() -> Result<()> {
+fn the_policy_of_pods_concerns_changes_of_programs_secrets_and_places_of_data_alone() -> Result<()>
+{
     let conditions = expressions("test-shortener-operator-pods", "matchConditions")?;
     let template = json!({"spec": {"containers": [{"name": "app", "env": []}]}});
     let mut protected =
@@ -90,10 +91,20 @@ fn the_policy_of_pods_concerns_changes_of_programs_and_their_secrets_alone() -> 
             protected.push(json!({component: settings}));
         }
     }
+    let external = json!({"external": {"secretRef": {"name": "x"}}});
     for part in ["collector", "backend"] {
         protected.push(json!({"observability": {part: {"managed": {"podTemplate": template}}}}));
+        protected.push(json!({"observability": {part: external}}));
     }
-    let other = json!({"app": {"replicas": 3}, "gateway": {"endToEndProbe": {}}, "database": {}});
+    for store in ["database", "cache", "queue", "vector"] {
+        protected.push(json!({store: external}));
+    }
+    let s3 = json!({"s3": {"endpoint": "https://s3.test", "secretRef": {"name": "x"}}});
+    for field in ["backup", "restoreFrom"] {
+        protected.push(json!({"database": {field: s3}}));
+    }
+    protected.push(json!({"gateway": {"auth": {"secretRef": {"name": "x"}}}}));
+    let other = json!({"app": {"replicas": 3}, "gateway": {"endToEndProbe": {}, "auth": {}}, "database": {}});
     let none = json!({});
     let concerns = |object: &Value, before: Option<&Value>| -> Result<bool> {
         let before = before.map(|spec| stack(spec, &none));

@@ -177,8 +177,10 @@ impl Action {
     fn request(&self) -> (&Stack, Vec<String>) {
         match self {
             Self::Ls { stack, skip, limit } => {
-                let options = [format!("--skip={skip}"), format!("--limit={limit}")];
-                (stack, [vec!["ls".to_owned()], options.into()].concat())
+                let words = ["ls".to_owned(), format!("--limit={limit}")];
+                // An app of an earlier release has no pages.
+                let skip = (*skip > 0).then(|| format!("--skip={skip}"));
+                (stack, words.into_iter().chain(skip).collect())
             }
             Self::Show { stack, id } => {
                 let words = iter::once("show".to_owned());
@@ -338,6 +340,14 @@ mod tests {
             let parsed = Cli::try_parse_from(line).unwrap().command;
             assert!(matches!(parsed, Command::DeadLetters(_)), "{words:?}");
         }
+    }
+
+    #[test]
+    fn the_first_page_asks_for_nothing_to_skip() {
+        let request = |words: &[&str]| action(words).unwrap().request().1;
+        assert_eq!(request(&["ls", "demo"]), ["ls", "--limit=100"]);
+        let second = request(&["ls", "demo", "--skip", "100"]);
+        assert_eq!(second, ["ls", "--limit=100", "--skip=100"]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use shortener_operator_core::{
 use tokio::{sync::Semaphore, time::Instant};
 
 pub use super::guarded::GuardedStack;
+use super::specs::Specs;
 use crate::{
     kubernetes::{entry_points::EntryPoints, hosts::Hosts, inventory::Inventory},
     probes::{Probes, stores::Backends},
@@ -59,6 +60,8 @@ pub struct Context {
     pub class: String,
     /// Stacks of all scopes and classes, for finding conflicts between them.
     pub stacks: RwLock<Vec<Store<GuardedStack>>>,
+    /// The specs that stacks were last reconciled with.
+    pub specs: Specs,
     /// Claims of the stacks of all scopes on hosts.
     pub hosts: Hosts,
     /// Last known state of the stacks' queues, which the monitor of the brokers updates.
@@ -122,6 +125,7 @@ impl Context {
             writes: Writes::default(),
             class: String::new(),
             stacks: RwLock::default(),
+            specs: Specs::default(),
             hosts: Hosts::default(),
             queues: Arc::default(),
             backends: Arc::default(),

@@ -29,7 +29,7 @@ use shortener_operator_core::{
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
-        metadata::{Component, StackIdentity, component_name},
+        metadata::{Component, StackIdentity, component_name, is_for_backups, is_usable_by_stacks},
         ownership::{Ownership, ownership},
         stack::HostConflict,
     },
@@ -78,6 +78,7 @@ pub async fn gather(
     }
     Ok(Facts {
         backup_claim: backup_claim(scope, &identity, &stack.spec).await?,
+        restore_claim_usable: restore_claim_usable(scope, &identity, &stack.spec).await,
         checksum_key,
         job_ids,
         vector_key,
@@ -121,6 +122,23 @@ async fn backup_claim(
         }
         _ => Ok(None),
     }
+}
+
+/// Returns true when the spec names a volume claim to begin with that stacks may use. Nothing but the database waits for it.
+async fn restore_claim_usable(
+    scope: &Scope,
+    identity: &StackIdentity,
+    spec: &ShortenerStackSpec,
+) -> Result<bool, StepFailure> {
+    let from = spec.database.restore_from.as_ref();
+    let Some(name) = from.and_then(|from| from.claim_name.as_deref()) else {
+        return Ok(false);
+    };
+    let claim = store::named_claim(scope, identity, name).await;
+    let claim = claim.map_err(|error| unread(&error))?;
+    Ok(claim.is_some_and(|claim| {
+        is_usable_by_stacks(&claim.metadata) || is_for_backups(&claim.metadata)
+    }))
 }
 
 /// Returns the stack that holds the host of this one.

@@ -129,6 +129,7 @@ fn essence(stack: &GuardedStack) -> (ObjectMeta, bool) {
 /// Removes the state of a deleted stack.
 pub(super) fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
     context.succeeded(stack);
+    context.specs.forget(stack);
     let namespace = stack.namespace.clone().unwrap_or_default();
     let key = (namespace, stack.name.clone());
     context.queues.forget(&key);

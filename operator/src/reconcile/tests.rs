@@ -8,6 +8,7 @@ mod blast_radius;
 mod certificate;
 mod class;
 mod credentials;
+mod definition;
 mod drift;
 mod external;
 mod faults;

@@ -56,6 +56,8 @@ struct ServerState {
     lists: Vec<String>,
     /// Kinds beside those of Kubernetes, as group version and plural.
     added: Vec<(String, String)>,
+    /// OpenAPI document with the definition of the stacks.
+    definition: Option<Value>,
 }
 
 type ServerResponse = Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
@@ -114,6 +116,11 @@ impl FakeApiServer {
     fn carry_out(&self, head: &http::request::Parts, body: &Bytes) -> ServerResponse {
         if let Some(resources) = self.discovery(head.uri.path()) {
             return answer(200, &resources);
+        }
+        if head.uri.path().starts_with("/openapi/")
+            && let Some(definition) = &self.state().definition
+        {
+            return answer(200, definition);
         }
         let Some(route) = Route::parse(head.uri.path()) else {
             return refuse(&Refusal::new(404, "no such path"));

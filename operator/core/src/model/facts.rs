@@ -54,6 +54,9 @@ pub struct Facts {
     pub has_gateway_kinds: bool,
     /// The volume claim of the backups, if the spec has one and it exists.
     pub backup_claim: Option<ClaimFact>,
+    /// True when the volume claim of `database.restoreFrom` exists, and either the operator made it for backups or its label
+    /// admits it.
+    pub restore_claim_usable: Result<bool, StepFailure>,
     /// The API key of an external vector store, if the spec refers to one.
     pub vector_key: Option<Referenced>,
     /// True when the spec refers to a Secret with the keys of clients that does not exist.
@@ -127,6 +130,7 @@ impl Facts {
         stores.any(|store| matches!(store, StoreFacts::Unread(_)))
             || headers.is_some_and(|headers| headers.data.is_err())
             || matches!(self.gateway.probe_key, Some(Err(_)))
+            || self.restore_claim_usable.is_err()
             || self.contents.values().any(Result::is_err)
     }
 }

@@ -61,14 +61,24 @@ pub const CONFIRM_DELETE: &str = "shortener.dev/confirm-delete";
 /// Annotation on a workload with the record of its pods (see [`crate::model::record`]).
 pub const RECORD: &str = "shortener.dev/record";
 
-/// Label of a Secret that users who edit stacks may use, with the value `true`.
+/// Label of a Secret or a volume claim that users who edit stacks may use, with the value `true`.
 pub const USABLE_BY_STACKS: &str = "shortener.dev/usable-by-stacks";
 
-/// Returns true when a Secret has the label that admits it.
-pub fn is_usable_by_stacks(secret: &ObjectMeta) -> bool {
-    let labels = secret.labels.as_ref();
-    let label = labels.and_then(|labels| labels.get(USABLE_BY_STACKS));
-    label.is_some_and(|value| value == "true")
+/// Returns true when a Secret or a volume claim has the label that admits it.
+pub fn is_usable_by_stacks(object: &ObjectMeta) -> bool {
+    has_label(object, USABLE_BY_STACKS, "true")
+}
+
+/// Returns true when the operator made a volume claim for backups.
+pub fn is_for_backups(claim: &ObjectMeta) -> bool {
+    has_label(claim, MANAGED_BY_LABEL, FIELD_MANAGER)
+        && has_label(claim, COMPONENT_LABEL, Component::Backup.as_str())
+}
+
+fn has_label(object: &ObjectMeta, key: &str, value: &str) -> bool {
+    let labels = object.labels.as_ref();
+    let found = labels.and_then(|labels| labels.get(key));
+    found.is_some_and(|found| found == value)
 }
 
 /// Returns true when the user lets the operator only plan the stack.

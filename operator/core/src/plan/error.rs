@@ -78,6 +78,11 @@ pub enum ValidateError {
         /// Name of the Secret.
         secret: String,
     },
+    /// A volume claim that users who edit stacks may not use.
+    #[error(
+        "database.restoreFrom.claimName: volume claim {0} does not exist, or the operator has not made it for backups and it lacks the label {USABLE_BY_STACKS}=true, which admits it (podTemplatePolicy Restricted of the operator): create or label it, or remove the reference"
+    )]
+    ClaimNotUsable(String),
     /// The Secret with the headers for a backend does not exist or is empty.
     #[error(
         "observability.backend.external.headersSecretRef: Secret {0} does not exist or is empty: create it with a key for each header, or correct the reference"
@@ -172,6 +177,7 @@ impl ValidateError {
             Self::CredentialsUnusable { .. } => "CredentialsUnusable",
             Self::SecretNotFound { .. } | Self::HeadersNotFound(_) => "SecretNotFound",
             Self::SecretNotUsable { .. } => "SecretNotUsable",
+            Self::ClaimNotUsable(_) => "ClaimNotUsable",
             Self::NotASize { .. } => "NotASize",
             Self::NotALabel { .. } => "NotALabel",
             Self::NotAnAnnotation { .. } => "NotAnAnnotation",
@@ -202,6 +208,7 @@ impl ValidateError {
             | Self::CredentialsUnusable { .. }
             | Self::SecretNotFound { .. }
             | Self::SecretNotUsable { .. }
+            | Self::ClaimNotUsable(_)
             | Self::HeadersNotFound(_)
             | Self::Unread(_)
             | Self::NameTaken(_)

@@ -68,6 +68,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         has_monitoring_kinds: true,
         has_gateway_kinds: true,
         backup_claim: None,
+        restore_claim_usable: Ok(true),
         vector_key: references::vector_key(spec).map(|reference| Referenced {
             reference: reference.clone(),
             value: Some(placeholder()),

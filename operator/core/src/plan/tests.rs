@@ -91,13 +91,23 @@ fn children(spec: &ShortenerStackSpec, cluster: Option<&Cluster<'_>>) -> Result<
         .map_or(Ok(planned.desired), |failure| Err(failure.message))
 }
 
-/// Returns the objects without what an existing volume keeps: its size, its class, and the record of the server that
-/// initialised it.
+/// Returns the objects without what an existing volume keeps: its size, its class, the record of the server that initialised
+/// it, and the space that the app has on it.
 fn without_past(desired: &Desired) -> Desired {
     let mut desired = desired.clone();
     for claim in &mut desired.children.claims {
         claim.annotations_mut().remove(DATA_VERSION);
         claim.spec = None;
+    }
+    let deployments = desired.children.deployments.iter_mut();
+    let pods = deployments.filter_map(|object| object.spec.as_mut()?.template.spec.as_mut());
+    let containers = pods.flat_map(|pod| {
+        let init = pod.init_containers.iter_mut().flatten();
+        init.chain(&mut pod.containers)
+    });
+    for container in containers {
+        let env = container.env.get_or_insert_default();
+        env.retain(|variable| variable.name != "DATABASE_CAPACITY_BYTES");
     }
     desired
 }

@@ -100,7 +100,7 @@ pub fn validate(
         cache,
         queue,
         purge: purge(spec),
-        restore_from: backup::restore(&near, &identity),
+        restore_from: backup::restore(&near, &identity, facts.restore_claim_usable, &mut held),
         collector,
         monitoring: held.part(Component::Stack, monitoring).flatten(),
         has_monitoring_kinds: facts.has_monitoring_kinds,

@@ -100,6 +100,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         has_monitoring_kinds: false,
         has_gateway_kinds: false,
         backup_claim: None,
+        restore_claim_usable: Ok(true),
         vector_key: references::vector_key(spec).map(|reference| Referenced {
             reference: reference.clone(),
             value: Some(ByteString(b"s3cret".to_vec())),

@@ -130,19 +130,26 @@ pub(super) async fn claim(
     component: Component,
 ) -> Result<Option<ClaimFact>, kube::Error> {
     let name = component_name(&identity.name, component);
+    let claim = named_claim(scope, identity, &name).await?;
+    Ok(claim.as_deref().map(ClaimFact::of))
+}
+
+/// Reads the volume claim of a name, if it exists.
+pub(super) async fn named_claim(
+    scope: &Scope,
+    identity: &StackIdentity,
+    name: &str,
+) -> Result<Option<Arc<PersistentVolumeClaim>>, kube::Error> {
     let kept = scope
         .inventory
-        .kept::<PersistentVolumeClaim>(&identity.namespace, &name);
-    let claim = match kept {
-        // A claim that others made, or that lost a label, is not watched.
-        None => {
-            let claims: Api<PersistentVolumeClaim> =
-                Api::namespaced(scope.context.client.clone(), &identity.namespace);
-            claims.get_opt(&name).await?.map(Arc::new)
-        }
-        kept => kept,
-    };
-    Ok(claim.as_deref().map(ClaimFact::of))
+        .kept::<PersistentVolumeClaim>(&identity.namespace, name);
+    if kept.is_some() {
+        return Ok(kept);
+    }
+    // A claim that others made, or that lost a label, is not watched.
+    let claims: Api<PersistentVolumeClaim> =
+        Api::namespaced(scope.context.client.clone(), &identity.namespace);
+    Ok(claims.get_opt(name).await?.map(Arc::new))
 }
 
 /// Returns data for a new Secret. Everything but the user name is random.

@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::BackupResult,
-    model::metadata::{Component, INSTANCE_LABEL, labels},
+    model::metadata::{Component, INSTANCE_LABEL, MANAGED_BY_LABEL, USABLE_BY_STACKS, labels},
 };
 
 use crate::testing::{
@@ -162,6 +162,47 @@ async fn the_status_shows_the_backups_after_their_pods_are_gone() {
     let mut types = status.conditions.iter().map(|condition| &condition.type_);
     assert!(!types.any(|type_| type_.starts_with("Backup")));
     assert_eq!(status.backups.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_begins_only_with_a_claim_of_backups_or_one_with_the_label() {
+    let labelled = json!({USABLE_BY_STACKS: "true"});
+    let of_backups = json!(labels("old", Component::Backup));
+    let of_a_database = json!(labels("old", Component::Postgres));
+    let managed = json!({MANAGED_BY_LABEL: "shortener-operator"});
+    for (labels, usable) in [
+        (None, false),
+        (Some(managed), false),
+        (Some(of_a_database), false),
+        (Some(json!({USABLE_BY_STACKS: "false"})), false),
+        (Some(labelled), true),
+        (Some(of_backups), true),
+    ] {
+        let world = World::start(FakeApiServer::default());
+        if let Some(labels) = &labels {
+            let claim =
+                json!({"metadata": {"name": "theirs", "namespace": NAMESPACE, "labels": labels}});
+            let claim: PersistentVolumeClaim = serde_json::from_value(claim).unwrap();
+            world.server.create(&claim);
+        }
+        let from = json!({"claimName": "theirs"});
+        let stack = stored_stack(json!({"database": {"restoreFrom": from}}));
+        world.server.create(&stack);
+        world.settle().await;
+        let database = world.condition("acme", "DatabaseReady");
+        let is_refused = database.reason == "ClaimNotUsable";
+        assert_eq!(is_refused, !usable, "{labels:?}: {}", database.message);
+        let set = "statefulsets/acme-postgres".to_owned();
+        assert_eq!(world.children().contains(&set), usable, "{labels:?}");
+        if usable {
+            continue;
+        }
+        assert!(
+            database.message.contains(USABLE_BY_STACKS),
+            "{}",
+            database.message
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

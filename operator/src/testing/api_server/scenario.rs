@@ -85,6 +85,26 @@ impl FakeApiServer {
         });
     }
 
+    /// Changes a live object without a new generation, as another resource definition does.
+    pub fn reshape<K: Resource<DynamicType = ()>>(
+        &self,
+        namespace: &str,
+        name: &str,
+        edit: impl FnOnce(&mut Value),
+    ) {
+        let key = key::<K>(namespace, name);
+        self.change(|store| {
+            let mut object = store.objects[&key].clone();
+            edit(&mut object);
+            store.commit(&key, Some(object));
+        });
+    }
+
+    /// Serves the OpenAPI document with the definition of the stacks; `None` stands for no definition.
+    pub fn serve_definition(&self, document: Option<Value>) {
+        self.state().definition = document;
+    }
+
     /// Deletes a live object like a user.
     pub fn delete<K: Resource<DynamicType = ()>>(&self, namespace: &str, name: &str) {
         self.change(|store| store.delete(&key::<K>(namespace, name)))

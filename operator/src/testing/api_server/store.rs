@@ -196,7 +196,7 @@ impl Store {
         }
     }
 
-    fn commit(&mut self, key: &Key, new: Option<Value>) {
+    pub(super) fn commit(&mut self, key: &Key, new: Option<Value>) {
         self.version += 1;
         let stamped = new.map(|mut object| {
             object["metadata"]["resourceVersion"] = self.version.to_string().into();

@@ -141,6 +141,7 @@ pub(super) fn needs_sessions() -> Rule {
 #[serde(rename_all = "camelCase")]
 pub struct RestoreFrom {
     /// Name of the volume claim with the backups, in the stack's namespace: `<stack>-backup` of the stack that made them.
+    /// Another claim needs the label `shortener.dev/usable-by-stacks: "true"`, unless `podTemplatePolicy` is `Unrestricted`.
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_name: Option<String>,

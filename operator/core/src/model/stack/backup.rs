@@ -71,6 +71,14 @@ impl Bucket {
         let given = port.and_then(|(_, port)| port.parse().ok());
         given.unwrap_or(if scheme == "http" { 80 } else { 443 })
     }
+
+    /// Returns true when the host is the name of a Service: `<name>`, `<name>.<namespace>.svc` or that with a domain.
+    pub fn is_service(&self) -> bool {
+        let (_, host) = self.endpoint.split_once("://").unwrap_or_default();
+        let name = host.split([':', '/']).next().unwrap_or_default();
+        let mut labels = name.split('.').skip(1);
+        !name.starts_with('[') && labels.next().is_none_or(|_| labels.next() == Some("svc"))
+    }
 }
 
 /// The backup with which a database begins.

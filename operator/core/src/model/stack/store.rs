@@ -171,6 +171,16 @@ impl StoreVolume {
         }
     }
 
+    /// Returns the bytes on which its data can count: the size that its claim requests, or that of its volume if it is
+    /// smaller. A class that rounds sizes up gives more.
+    pub fn usable_bytes(&self) -> Option<u64> {
+        let existing = self.existing.as_ref();
+        let capacity = existing.and_then(|claim| claim.capacity.as_ref());
+        let request = quantity::bytes(&self.request().0)?;
+        let real = capacity.and_then(|capacity| quantity::bytes(&capacity.0));
+        Some(real.map_or(request, |real| real.min(request)))
+    }
+
     /// Returns the storage class of its claim. Kubernetes allows no change of it.
     pub fn claimed_class(&self) -> Option<&String> {
         let existing = self.existing.as_ref();

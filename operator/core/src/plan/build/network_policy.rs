@@ -91,20 +91,20 @@ pub fn purge(stack: &ValidatedStack) -> Option<NetworkPolicy> {
     Some(with_egress(policy, rules.collect()))
 }
 
-/// Returns the NetworkPolicy `<stack>-backup`: no connections to it, and its own to names, the database and the port of the
-/// object store only, unless the database is an external one.
+/// Returns the NetworkPolicy `<stack>-backup`: no connections to it, and its own to names, the database and the object store
+/// only, unless the database is an external one.
 pub fn backup(stack: &ValidatedStack) -> Option<NetworkPolicy> {
     let backup = stack.backup.as_ref()?;
     let policy = policy(stack, Component::Backup, Vec::new());
     let Some(database) = database(stack) else {
         return Some(policy);
     };
-    let store = backup.place.bucket().map(object_store);
+    let store = backup.place.bucket().into_iter().flat_map(object_store);
     let rules = [names(), database].into_iter().chain(store);
     Some(with_egress(policy, rules.collect()))
 }
 
-/// Returns the NetworkPolicy `<stack>-verify`: no connections at all, or only to names and the port of the object store.
+/// Returns the NetworkPolicy `<stack>-verify`: no connections at all, or only to names and the object store.
 pub fn verify(stack: &ValidatedStack) -> Option<NetworkPolicy> {
     let backup = stack.backup.as_ref()?;
     backup.verification.as_ref()?;
@@ -116,16 +116,28 @@ pub fn verify(stack: &ValidatedStack) -> Option<NetworkPolicy> {
 fn to_bucket(bucket: Option<&Bucket>) -> Vec<NetworkPolicyEgressRule> {
     let rules = bucket.into_iter();
     rules
-        .flat_map(|bucket| [names(), object_store(bucket)])
+        .flat_map(|bucket| [vec![names()], object_store(bucket)].concat())
         .collect()
 }
 
-/// Returns the rule for connections to an object store, whose address has a name.
-fn object_store(bucket: &Bucket) -> NetworkPolicyEgressRule {
-    NetworkPolicyEgressRule {
+/// Returns the rules for connections to an object store. Its address has a name, so its port is open everywhere. The pods of
+/// a Service may have another port, so every port of pods is open then.
+fn object_store(bucket: &Bucket) -> Vec<NetworkPolicyEgressRule> {
+    let anywhere = NetworkPolicyEgressRule {
         to: None,
         ports: Some(vec![ip_port("TCP", bucket.port())]),
-    }
+    };
+    let of_pods = bucket.is_service().then(|| NetworkPolicyEgressRule {
+        to: Some(vec![NetworkPolicyPeer {
+            namespace_selector: Some(LabelSelector::default()),
+            ..NetworkPolicyPeer::default()
+        }]),
+        ports: Some(vec![NetworkPolicyPort {
+            protocol: Some("TCP".to_owned()),
+            ..NetworkPolicyPort::default()
+        }]),
+    });
+    [anywhere].into_iter().chain(of_pods).collect()
 }
 
 /// Returns the rule for connections to a database that the operator runs.
@@ -282,6 +294,7 @@ fn policy(
 mod tests {
     use super::*;
     use crate::{
+        model::stack::BackupPlace,
         plan::stores::{self, telemetry},
         testing::{
             golden,
@@ -350,6 +363,34 @@ mod tests {
         let rule = rules(&postgres::STORE).pop().unwrap();
         assert_eq!(rule.ports.unwrap()[0].port, Some(IntOrString::Int(9000)));
         assert_eq!(rules(&stores::cache::STORE), []);
+    }
+
+    #[test]
+    fn the_pods_of_an_object_store_in_the_cluster_are_reached_on_every_port() {
+        let rules = |endpoint: &str| {
+            let mut stack = minimal_stack().backed_up_to_a_bucket();
+            let backup = stack.backup.as_mut().unwrap();
+            let BackupPlace::Bucket(bucket) = &mut backup.place else {
+                panic!("the place is a bucket");
+            };
+            endpoint.clone_into(&mut bucket.endpoint);
+            verify(&stack).unwrap().spec.unwrap().egress.unwrap()
+        };
+        let opened = rules("http://minio.storage.svc").pop().unwrap();
+        let peers = opened.to.unwrap();
+        assert_eq!(peers[0].namespace_selector, Some(LabelSelector::default()));
+        assert_eq!(opened.ports.unwrap()[0].port, None);
+        for (endpoint, count) in [
+            ("http://minio.storage.svc", 3),
+            ("https://minio.storage.svc.cluster.local:9000/", 3),
+            ("http://minio:80", 3),
+            ("https://s3.svc.example.com", 2),
+            ("https://s3.eu-central-1.amazonaws.com", 2),
+            ("https://192.0.2.7:9000", 2),
+            ("https://[2001:db8::7]:9000", 2),
+        ] {
+            assert_eq!(rules(endpoint).len(), count, "{endpoint}");
+        }
     }
 
     #[test]

@@ -4,18 +4,20 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube_core::{Resource, ResourceExt};
 use serde_json::json;
 
+use super::held::HeldComponents;
 use crate::{
     api::{
         BackupBucket, DEFAULT_BACKUP_STORAGE, DEFAULT_STORAGE, ShortenerStack, ShortenerStackSpec,
     },
     model::{
         facts::ClaimFact,
-        metadata::StackIdentity,
+        failure::StepFailure,
+        metadata::{Component, StackIdentity},
         stack::{
             Backup, BackupPlace, Bucket, Restore, RestorePlace, Store, StoreVolume, Verification,
         },
     },
-    plan::stores::common::StoreContext,
+    plan::{error::ValidateError, stores::common::StoreContext},
 };
 
 /// Region of a bucket that has none.
@@ -58,17 +60,40 @@ pub(super) fn backup(
     })
 }
 
-/// Returns the backup with which the database of a stack begins.
-pub(super) fn restore(near: &StoreContext<'_>, identity: &StackIdentity) -> Option<Restore> {
-    let from = near.stack.spec.database.restore_from.as_deref()?;
-    let place = match &from.s3 {
-        Some(s3) => RestorePlace::Bucket(Box::new(bucket(near, &identity.namespace, s3))),
-        None => RestorePlace::Claim(from.claim_name.clone()?),
+/// Returns the backup with which the database of a stack begins. `usable` tells whether stacks may use its claim.
+pub(super) fn restore(
+    near: &StoreContext<'_>,
+    identity: &StackIdentity,
+    usable: Result<bool, StepFailure>,
+    held: &mut HeldComponents,
+) -> Option<Restore> {
+    let restore = accepted(near, identity, usable);
+    held.pods(Component::Postgres, restore).flatten()
+}
+
+fn accepted(
+    near: &StoreContext<'_>,
+    identity: &StackIdentity,
+    usable: Result<bool, StepFailure>,
+) -> Result<Option<Restore>, ValidateError> {
+    let Some(from) = near.stack.spec.database.restore_from.as_deref() else {
+        return Ok(None);
     };
-    Some(Restore {
+    let place = match (&from.s3, from.claim_name.clone()) {
+        (Some(s3), _) => RestorePlace::Bucket(Box::new(bucket(near, &identity.namespace, s3))),
+        (None, Some(claim)) => {
+            let usable = usable.map_err(ValidateError::Unread)?;
+            if near.defaults.is_restricted() && !usable {
+                return Err(ValidateError::ClaimNotUsable(claim));
+            }
+            RestorePlace::Claim(claim)
+        }
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(Restore {
         place,
         backup: from.backup.clone(),
-    })
+    }))
 }
 
 fn bucket(near: &StoreContext<'_>, namespace: &str, s3: &BackupBucket) -> Bucket {

@@ -51,6 +51,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         has_monitoring_kinds: false,
         has_gateway_kinds: false,
         backup_claim: None,
+        restore_claim_usable: Ok(false),
         vector_key: None,
         missing_keys: false,
         gateway: GatewayFacts::default(),
@@ -728,6 +729,47 @@ fn headers_come_from_a_secret_with_its_label_unless_the_policy_admits_every_secr
         let validated = validate(&stack, facts, &defaults).unwrap();
         let held = validated.held.get(&Component::Otel);
         assert_eq!(held.map(|failure| failure.reason), reason, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_database_begins_only_with_a_claim_that_stacks_may_use() {
+    let from = json!({"claimName": "payroll"});
+    let stack = stored_stack(json!({"database": {"restoreFrom": from}}));
+    let unread = StepFailure {
+        reason: "ReadFailed",
+        message: "no answer".to_owned(),
+        needs_an_edit: false,
+    };
+    for (policy, usable, reason) in [
+        (
+            PodTemplatePolicy::Restricted,
+            Ok(false),
+            Some("ClaimNotUsable"),
+        ),
+        (PodTemplatePolicy::Restricted, Ok(true), None),
+        (PodTemplatePolicy::Unrestricted, Ok(false), None),
+        (
+            PodTemplatePolicy::Unrestricted,
+            Err(unread),
+            Some("ReadFailed"),
+        ),
+    ] {
+        let facts = Facts {
+            restore_claim_usable: usable,
+            ..with_database(&stack, managed(credentials()))
+        };
+        let defaults = Defaults {
+            pod_template_policy: policy,
+            ..defaults()
+        };
+        let validated = validate(&stack, facts, &defaults).unwrap();
+        let held = validated.held.get(&Component::Postgres);
+        assert_eq!(held.map(|failure| failure.reason), reason, "{policy:?}");
+        // The app waits for the database and keeps its own pods.
+        assert!(validated.database.is_some());
+        let children = build::build(&validated).children;
+        assert_eq!(children.stateful_sets.is_empty(), reason.is_some());
     }
 }
 

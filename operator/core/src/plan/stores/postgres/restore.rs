@@ -62,7 +62,7 @@ fn claim(name: &str) -> Volume {
         name: VOLUME.to_owned(),
         persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
             claim_name: name.to_owned(),
-            ..PersistentVolumeClaimVolumeSource::default()
+            read_only: Some(true),
         }),
         ..Volume::default()
     }

@@ -10,7 +10,6 @@ use crate::{
     model::{
         credentials,
         metadata::{Component, component_name},
-        quantity,
         stack::{ManagedStore, Pod, ValidatedStack},
     },
     plan::{
@@ -40,7 +39,7 @@ const WAL: u64 = 2 * (256 << 20);
 /// run the database.
 pub(in crate::plan) fn capacity(stack: &ValidatedStack) -> Option<u64> {
     let store = stack.database.as_ref()?.managed()?;
-    let size = quantity::bytes(&store.volume.as_ref()?.size.0)?;
+    let size = store.volume.as_ref()?.usable_bytes()?;
     Some(size.saturating_sub(WAL).max(size / 2))
 }
 
@@ -131,26 +130,47 @@ fn shared_memory() -> Volume {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
     use super::*;
     use crate::{
-        model::stack::Store,
+        model::{facts::ClaimFact, stack::Store},
         plan::stores::stateful_set,
         testing::{golden, stack::minimal_stack},
     };
 
     #[test]
     fn the_data_may_take_what_the_write_ahead_log_leaves_of_the_volume() {
-        for (size, expected) in [
-            ("10Gi", (10 << 30) - (512 << 20)),
-            ("1Gi", 512 << 20),
-            ("100Mi", 50 << 20),
+        const GI: u64 = 1 << 30;
+        // Sizes in the spec, in the request of the claim and of the volume.
+        for (size, request, volume, expected) in [
+            ("10Gi", None, None, 10 * GI - WAL),
+            ("1Gi", None, None, WAL),
+            ("100Mi", None, None, 50 << 20),
+            // A claim that is larger than the spec keeps its size, before and after it has a volume.
+            ("1Gi", Some("20Gi"), Some("20Gi"), 20 * GI - WAL),
+            ("1Gi", Some("20Gi"), None, 20 * GI - WAL),
+            // A volume that has not grown, or cannot grow.
+            ("50Gi", Some("50Gi"), Some("10Gi"), 10 * GI - WAL),
+            ("50Gi", Some("10Gi"), Some("10Gi"), 10 * GI - WAL),
+            // The pods of a new stack stay as they are when its class rounds the size up.
+            ("2Gi", Some("2Gi"), None, 2 * GI - WAL),
+            ("2Gi", Some("2Gi"), Some("10Gi"), 2 * GI - WAL),
         ] {
             let mut stack = minimal_stack();
             let Some(Store::Managed(store)) = &mut stack.database else {
                 panic!("the database is managed");
             };
-            store.volume.as_mut().unwrap().size.0 = size.to_owned();
-            assert_eq!(capacity(&stack), Some(expected), "{size}");
+            let quantity = |size: &str| Quantity(size.to_owned());
+            let disk = store.volume.as_mut().unwrap();
+            disk.size = quantity(size);
+            disk.existing = request.map(|request| ClaimFact {
+                request: Some(quantity(request)),
+                capacity: volume.map(quantity),
+                ..ClaimFact::default()
+            });
+            let found = capacity(&stack);
+            assert_eq!(found, Some(expected), "{size} {request:?} {volume:?}");
         }
         assert_eq!(capacity(&minimal_stack().external_database()), None);
         assert!(SETTINGS.contains(&"max_wal_size=256MB"));

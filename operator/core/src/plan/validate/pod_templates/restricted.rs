@@ -3,6 +3,8 @@
 //!
 //! The list names what is admitted, so that a field that a later Kubernetes adds is refused until it stands here.
 
+mod metadata;
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -106,7 +108,7 @@ const ADMITTED: [&str; 99] = [
     "volumes.configMap",
     "volumes.downwardAPI",
     "volumes.emptyDir",
-    "volumes.ephemeral.volumeClaimTemplate.metadata",
+    "volumes.ephemeral.volumeClaimTemplate.metadata.labels",
     "volumes.ephemeral.volumeClaimTemplate.spec.accessModes",
     "volumes.ephemeral.volumeClaimTemplate.spec.resources",
     "volumes.ephemeral.volumeClaimTemplate.spec.storageClassName",
@@ -117,15 +119,10 @@ const ADMITTED: [&str; 99] = [
     "volumes.projected.sources.secret",
     "volumes.secret",
 ];
-/// Annotations that set the AppArmor profile of a container, as its security context does.
-const APP_ARMOR: &str = "apparmor.security.beta.kubernetes.io/";
 
 /// Checks a merged pod template against the operator's.
 pub(super) fn check(own: &Value, merged: &Value) -> Result<(), PatchError> {
-    let annotations = &merged["metadata"]["annotations"];
-    if let Some((name, _)) = fields(annotations).find(|(name, _)| name.contains(APP_ARMOR)) {
-        return refused(&format!("metadata.annotations.{name}"));
-    }
+    metadata::check(&own["metadata"], &merged["metadata"])?;
     let (own, merged) = (&own["spec"], &merged["spec"]);
     compare("spec", "", own, merged)?;
     let context = &merged["securityContext"];

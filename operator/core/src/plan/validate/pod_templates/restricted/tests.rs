@@ -119,11 +119,58 @@ fn fields_of_a_pod_that_reach_beyond_it_are_refused() {
         ),
     ];
     all_refused(table.map(|(change, path)| (pod(change), format!("spec.{path}"))));
-    let annotation = "container.apparmor.security.beta.kubernetes.io/app";
-    all_refused([(
-        json!({"metadata": {"annotations": {annotation: "unconfined"}}}),
-        format!("metadata.annotations.{annotation}"),
-    )]);
+}
+
+/// Returns a label or an annotation of pods.
+fn metadata(kind: &str, name: &str) -> Value {
+    json!({"metadata": {kind: {name: "x"}}})
+}
+
+#[test]
+fn metadata_that_gives_rights_secrets_or_containers_is_refused() {
+    let table = [
+        (
+            "annotations",
+            "container.apparmor.security.beta.kubernetes.io/app",
+        ),
+        ("annotations", "example.test/unknown"),
+        ("annotations", "iam.amazonaws.com/role"),
+        ("annotations", "io.kubernetes.cri-o.userns-mode"),
+        ("annotations", "k8s.v1.cni.cncf.io/networks"),
+        ("annotations", "prometheus.io.example.test/x"),
+        ("annotations", "proxy.istio.io/config"),
+        ("annotations", "sidecar.istio.io/userVolume"),
+        ("annotations", "config.linkerd.io/proxy-image"),
+        ("annotations", "vault.hashicorp.com/agent-inject"),
+        ("labels", "aadpodidbinding"),
+        ("labels", "azure.workload.identity/use"),
+        ("labels", "sidecar.istio.io/proxyImage"),
+    ];
+    all_refused(
+        table.map(|(kind, name)| (metadata(kind, name), format!("metadata.{kind}.{name}"))),
+    );
+    let message = refusal(&metadata("annotations", "iam.amazonaws.com/role")).message;
+    assert!(message.contains("podTemplatePolicy"), "{message}");
+}
+
+#[test]
+fn metadata_that_only_describes_or_places_pods_is_admitted() {
+    for (kind, name) in [
+        (
+            "annotations",
+            "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        ),
+        ("annotations", "karpenter.sh/do-not-disrupt"),
+        ("annotations", "kubectl.kubernetes.io/default-container"),
+        ("annotations", "linkerd.io/inject"),
+        ("annotations", "prometheus.io/scrape"),
+        ("annotations", "sidecar.istio.io/inject"),
+        ("labels", "example.test/team"),
+        ("labels", "sidecar.istio.io/inject"),
+    ] {
+        let stack = changed(&metadata(kind, name), PodTemplatePolicy::Restricted);
+        assert!(stack.held.is_empty(), "{kind} {name}: {:?}", stack.held);
+    }
 }
 
 #[test]
@@ -154,6 +201,13 @@ fn volumes_of_others_and_of_the_node_are_refused() {
         (
             fresh(json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "x"}})),
             "ephemeral.volumeClaimTemplate.spec.dataSource",
+        ),
+        (
+            json!({"ephemeral": {"volumeClaimTemplate": {
+                "metadata": {"annotations": {"cdi.kubevirt.io/storage.import.secretName": "x"}},
+                "spec": {},
+            }}}),
+            "ephemeral.volumeClaimTemplate.metadata.annotations",
         ),
     ];
     all_refused(table.map(|(mut volume, path)| {
