@@ -238,6 +238,8 @@ async fn run(
         sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
         let lock = sqlx::query_scalar(LOCK);
         if !lock.fetch_one(&mut *transaction).await? {
+            // A pooler closes the session of a client that leaves in a transaction.
+            transaction.rollback().await?;
             return Ok(false);
         }
         if migration.no_tx && !is_applied(migration, &mut transaction).await? {
