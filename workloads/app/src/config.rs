@@ -86,7 +86,7 @@ pub struct MigrateArgs {
     /// The log.
     #[command(flatten)]
     pub log: LogArgs,
-    /// Time limit in seconds for the database to become ready.
+    /// Time limit in seconds for the database to become ready. A migration that waits for locks has none.
     #[arg(long = "migrate-timeout-seconds", env = "MIGRATE_TIMEOUT_SECONDS", default_value = "300", value_parser = seconds)]
     pub timeout: Duration,
 }

@@ -26,6 +26,16 @@ pub struct JobIds {
     kept: u64,
 }
 
+/// The state of a job that has no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrecorded {
+    /// No worker has received it yet.
+    Waits,
+    /// As [`Self::Waits`], unless it has ended and its record was removed: the queue is in order, so it waits unless a worker
+    /// has received a later job.
+    WaitsOrRemoved,
+}
+
 impl JobIds {
     /// Returns the identifiers that this key marks, with the number of days for which the ledger keeps a job. Every
     /// replica has the same key.
@@ -42,7 +52,13 @@ impl JobIds {
     /// Returns a new identifier for a job of this sender, which sorts by its time.
     #[must_use]
     pub fn mint(&self, sender: &Origin) -> Uuid {
-        let mut bytes = Uuid::now_v7().into_bytes();
+        self.tagged(Uuid::now_v7(), sender)
+    }
+
+    /// Returns a UUID of version 7 with the tag of this sender.
+    #[must_use]
+    pub fn tagged(&self, id: Uuid, sender: &Origin) -> Uuid {
+        let mut bytes = id.into_bytes();
         if let Some(mac) = &self.mac {
             let (counted, tail) = bytes.split_at_mut(TAG);
             let tag = mac.clone().chain_update(&*counted);
@@ -54,21 +70,26 @@ impl JobIds {
         Uuid::from_bytes(bytes)
     }
 
-    /// Returns true if this stack gave the identifier out, so recently that the ledger cannot have dropped its job. A
-    /// guess is right once in 2^31.
+    /// Returns the state of a job without a record if this stack gave its identifier out, so recently that its job need not
+    /// have ended long ago; else `None`. A guess is right once in 2^31.
     #[must_use]
-    pub fn knows(&self, id: Uuid, now: Timestamp) -> bool {
-        let (Some(mac), Some(minted)) = (&self.mac, id.get_timestamp()) else {
-            return false;
-        };
-        let (minted, _) = minted.to_unix();
+    pub fn unrecorded(&self, id: Uuid, now: Timestamp) -> Option<Unrecorded> {
+        let (minted, _) = id.get_timestamp()?.to_unix();
         let age = now.as_second().unsigned_abs().saturating_sub(minted);
         let (counted, tag) = id.as_bytes().split_at(TAG);
-        let is_of = |mark: &[u8], kept| {
-            let tagged = mac.clone().chain_update(counted).chain_update(mark);
-            age < kept && tagged.verify_truncated_left(tag).is_ok()
+        let mac = self.mac.clone()?.chain_update(counted);
+        let is_of = |mark: &[u8]| {
+            let tagged = mac.clone().chain_update(mark);
+            tagged.verify_truncated_left(tag).is_ok()
         };
-        is_of(b"", self.kept) || is_of(ANONYMOUS, self.kept.min(KEPT_ANONYMOUS))
+        let is_anonymous = is_of(ANONYMOUS);
+        if age >= self.kept || !(is_anonymous || is_of(b"")) {
+            return None;
+        }
+        Some(match is_anonymous && age >= KEPT_ANONYMOUS {
+            true => Unrecorded::WaitsOrRemoved,
+            false => Unrecorded::Waits,
+        })
     }
 }
 
@@ -86,7 +107,7 @@ mod tests {
 
     use jiff::SignedDuration;
 
-    use super::*;
+    use super::{Unrecorded::*, *};
 
     const KEY: Option<&str> = Some("hF3kq0mXc8VbT2nLwRz5sJyD7gAePu4K");
 
@@ -97,7 +118,7 @@ mod tests {
         let mut last = Uuid::nil();
         for _ in 0..1_000 {
             let id = one.mint(&Origin::Internal);
-            assert!(other.knows(id, Timestamp::now()), "{id}");
+            assert_eq!(other.unrecorded(id, Timestamp::now()), Some(Waits), "{id}");
             assert_eq!(id.get_version_num(), 7);
             assert!(last < id, "{id} sorts before {last}");
             last = id;
@@ -113,43 +134,58 @@ mod tests {
         let id = ids.mint(&Origin::Internal);
         for bit in 0..128 {
             let other = Uuid::from_u128(id.as_u128() ^ (1 << bit));
-            assert!(!ids.knows(other, now), "bit {bit}");
+            assert_eq!(ids.unrecorded(other, now), None, "bit {bit}");
         }
         for other in [Uuid::now_v7(), Uuid::nil(), Uuid::max()] {
-            assert!(!ids.knows(other, now), "{other}");
+            assert_eq!(ids.unrecorded(other, now), None, "{other}");
         }
         for version in 0..16 {
             for rest in [0, u128::MAX] {
                 let other = Uuid::from_u128((rest & !(0xf_u128 << 76)) | (version << 76));
-                assert!(!ids.knows(other, now), "{other}");
+                assert_eq!(ids.unrecorded(other, now), None, "{other}");
             }
         }
         let another = JobIds::new(Some("another key of the same length 32"), 30);
-        assert!(!another.knows(id, now));
+        assert_eq!(another.unrecorded(id, now), None);
     }
 
     #[test]
     fn an_identifier_is_known_for_as_long_as_the_ledger_keeps_a_job() {
-        let ids = JobIds::new(KEY, 30);
-        let (id, now) = (ids.mint(&Origin::Client("shop".into())), Timestamp::now());
-        let day = SignedDuration::from_hours(24);
-        for (days, known) in [(0, true), (29, true), (31, false), (4_000, false)] {
-            assert_eq!(ids.knows(id, now + day * days), known, "{days}");
+        let (ids, now, hour) = (
+            JobIds::new(KEY, 30),
+            Timestamp::now(),
+            SignedDuration::from_hours(1),
+        );
+        for (sender, second_day) in [
+            (Origin::Client("shop".into()), Waits),
+            // Its record may be gone after a day, but the job may wait for longer.
+            (Origin::Anonymous, WaitsOrRemoved),
+        ] {
+            let id = ids.mint(&sender);
+            for (hours, known) in [
+                // The clock of another replica may be ahead.
+                (-24, Some(Waits)),
+                (0, Some(Waits)),
+                (23, Some(Waits)),
+                (25, Some(second_day)),
+                (29 * 24, Some(second_day)),
+                (31 * 24, None),
+                (4_000 * 24, None),
+            ] {
+                let found = ids.unrecorded(id, now + hour * hours);
+                assert_eq!(found, known, "{sender:?} {hours}");
+            }
+            let shorter = JobIds::new(KEY, 28);
+            assert_eq!(shorter.unrecorded(id, now + hour * 24 * 29), None);
         }
-        assert!(!JobIds::new(KEY, 28).knows(id, now + day * 29));
-        let (id, hour) = (ids.mint(&Origin::Anonymous), SignedDuration::from_hours(1));
-        for (hours, known) in [(0, true), (23, true), (25, false)] {
-            assert_eq!(ids.knows(id, now + hour * hours), known, "{hours}");
-        }
-        // The clock of another replica may be ahead.
-        assert!(ids.knows(id, now - day));
     }
 
     #[test]
     fn without_a_key_nothing_is_known() {
         for key in [None, Some("")] {
             let ids = JobIds::new(key, 30);
-            assert!(!ids.knows(ids.mint(&Origin::Client("shop".into())), Timestamp::now()));
+            let id = ids.mint(&Origin::Client("shop".into()));
+            assert_eq!(ids.unrecorded(id, Timestamp::now()), None);
         }
     }
 

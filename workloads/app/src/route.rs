@@ -53,12 +53,12 @@ pub const ROUTES: [RouteRow; 21] = [
     open("/health"),
     scoped("/metrics", Scope::Metrics),
     RouteRow {
-        stores: Some(Stores::Records),
+        stores: Some(Stores::Jobs),
         ..scoped(JOBS, Scope::Jobs)
     },
     scoped("/jobs/{id}", Scope::Jobs),
     RouteRow {
-        stores: Some(Stores::Records),
+        stores: Some(Stores::Documents),
         ..scoped("/docs/{id}", Scope::Docs)
     },
     scoped("/docs/query", Scope::Docs),

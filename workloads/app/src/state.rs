@@ -25,7 +25,7 @@ use crate::{
     metrics::Metrics,
     publisher::{Publisher, letters::DeadLetters},
     routes::openapi,
-    storage::Storage,
+    storage::{Storage, Stores},
     store::{cache::Cache, cached::CachedLinks, jobs::Jobs},
 };
 
@@ -187,10 +187,18 @@ impl Process for AppState {
 
     fn backends(&self) -> Backends {
         let (queue, vector) = (self.queue.as_ref(), self.vector.as_ref());
+        let backends = self.links.backends();
+        let stored = [
+            Some(Stores::Links),
+            queue.map(|_| Stores::Jobs),
+            vector.map(|_| Stores::Documents),
+        ];
+        let stored: Vec<Stores> = stored.into_iter().flatten().collect();
         Backends {
+            database: self.storage.state(backends.database, &stored),
             queue: queue.map(|queue| queue.publisher.health.state()),
             vector: vector.map(|vector| vector.store.store_state()),
-            ..self.links.backends()
+            ..backends
         }
     }
 }

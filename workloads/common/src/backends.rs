@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::tls;
 
-/// A reason why a store cannot be used.
+/// A reason why a store cannot be used, or not for everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// That of the server, or of an intermediate authority.
@@ -31,10 +31,14 @@ pub enum Fault {
     NotFound,
     #[error("the collection of the vector store differs from the settings")]
     OtherCollection,
+    #[error("the database takes no jobs and documents of clients without keys")]
+    RecordsReserved,
+    #[error("the database takes no links of clients without keys")]
+    LinksReserved,
 }
 
 impl Fault {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::TlsExpired,
         Self::TlsUntrusted,
         Self::TlsName,
@@ -43,6 +47,8 @@ impl Fault {
         Self::Unreachable,
         Self::NotFound,
         Self::OtherCollection,
+        Self::RecordsReserved,
+        Self::LinksReserved,
     ];
 
     /// Returns the word by which the operator knows the fault.
@@ -57,6 +63,8 @@ impl Fault {
             Self::Unreachable => "unreachable",
             Self::NotFound => "not_found",
             Self::OtherCollection => "other_collection",
+            Self::RecordsReserved => "records_reserved",
+            Self::LinksReserved => "links_reserved",
         }
     }
 
@@ -83,7 +91,7 @@ pub enum StoreState {
     Unknown,
     /// The store is used.
     Up,
-    /// The store cannot be used for this reason.
+    /// The store cannot be used for this reason, or not for everything.
     Down(Fault),
 }
 

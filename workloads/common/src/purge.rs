@@ -137,6 +137,7 @@ const REMOVALS: [Removal; 9] = [
         ),
         age: Age::OfJobs,
     },
+    // The latest job stays: it shows that the jobs before it do not wait.
     Removal {
         summary: "DELETE jobs",
         statement: statement!(
@@ -144,7 +145,8 @@ const REMOVALS: [Removal; 9] = [
             "jobs",
             "message_id",
             "finished_at",
-            "origin = 'anonymous'"
+            "origin = 'anonymous' \
+             AND message_id < (SELECT message_id FROM jobs ORDER BY message_id DESC LIMIT 1)"
         ),
         age: Age::Days(ANONYMOUS_JOB_DAYS),
     },

@@ -66,12 +66,13 @@ impl VectorStore {
         args: &VectorArgs,
         metrics: impl FnOnce() -> VectorMetrics,
     ) -> anyhow::Result<Option<Self>> {
-        let Some(url) = args.url() else {
+        let Some((url, target)) = args.url().zip(args.target()) else {
             return Ok(None);
         };
         let key = args.vector_api_key.as_deref().filter(|key| !key.is_empty());
         let tls = args.tls_settings().read()?.unwrap_or_default();
-        let (transport, server, authority) = connection::transport(&url, key, tls)?;
+        let (transport, server) = connection::transport(&url, key, tls)?;
+        let authority = connection::authority(&target)?;
         let (collection, shape) = (
             args.vector_collection.clone(),
             Shape {
@@ -299,6 +300,12 @@ mod tests {
             &["--vector-url=https://store:6334"],
             &["--vector-url=http://user:hunter2@store:6334/"],
             &["--vector-host=store", "--vector-api-key=hunter2"],
+            // A program that reaches the same store through a proxy.
+            &[
+                "--vector-url=http://127.0.0.1:1",
+                "--vector-target=https://user:hunter2@store:6334",
+            ],
+            &["--vector-host=proxy", "--vector-target=store"],
         ] {
             assert_eq!(&*target(same), expected);
         }
@@ -306,6 +313,7 @@ mod tests {
         for other in [
             &["--vector-url=http://store:6335"][..],
             &["--vector-host=other"],
+            &["--vector-host=store", "--vector-target=other"],
             &[url, "--vector-collection=news"],
             &[url, "--vector-size=5"],
             &[url, "--vector-distance=Dot"],

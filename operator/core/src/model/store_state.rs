@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{finding::ProbeResult, metadata::Component};
 
-/// A reason why a program cannot use a store.
+/// A reason why a program cannot use a store, or not for everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreFault {
     /// The server's certificate has expired or is not valid yet.
@@ -26,10 +26,14 @@ pub enum StoreFault {
     NotFound,
     /// The collection of the vector store differs from the spec.
     OtherCollection,
+    /// The database is so full that it takes no jobs and documents of clients without keys.
+    RecordsReserved,
+    /// The database is so full that it takes no links of clients without keys.
+    LinksReserved,
 }
 
 impl StoreFault {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::TlsExpired,
         Self::TlsUntrusted,
         Self::TlsWrongName,
@@ -38,6 +42,8 @@ impl StoreFault {
         Self::Unreachable,
         Self::NotFound,
         Self::OtherCollection,
+        Self::RecordsReserved,
+        Self::LinksReserved,
     ];
 
     /// Returns the fault for which the programs have this word.
@@ -66,6 +72,8 @@ impl StoreFault {
             Self::Unreachable => ("unreachable", "Unreachable"),
             Self::NotFound => ("not_found", "NotFound"),
             Self::OtherCollection => ("other_collection", "OtherCollection"),
+            Self::RecordsReserved => ("records_reserved", "RecordsReserved"),
+            Self::LinksReserved => ("links_reserved", "LinksReserved"),
         }
     }
 }
@@ -77,7 +85,7 @@ pub enum StoreState {
     Unknown,
     /// The program uses the store.
     Up,
-    /// The program cannot use the store for this reason.
+    /// The program cannot use the store for this reason, or not for everything.
     Down(StoreFault),
 }
 

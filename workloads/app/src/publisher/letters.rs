@@ -26,14 +26,14 @@ use tokio::sync::{Mutex, MutexGuard};
 use tracing::field::display;
 use uuid::Uuid;
 
-use self::session::Session;
+use self::session::{AHEAD, Session};
 use super::{NewJob, Publisher, Refusal};
 use crate::store::audit::{Action, Audit, Cause, NewEntry};
 
 /// The default time limit of one request. It leaves time for the response within that of every request.
 const LIMIT: Duration = Duration::from_secs(5);
-/// The memory for one dead letter, in bytes: the largest job, and the frames in which it arrives.
-const LETTER: usize = 2 * 64 * 1024;
+/// The memory for the dead letters that a session has at once, in bytes: the largest jobs, and the frames in which they arrive.
+const LETTERS: usize = AHEAD * 2 * 64 * 1024;
 
 /// A choice of dead letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,8 +139,9 @@ impl DeadLetters {
         let _turn = self.turn()?;
         let mut session = Session::open(&self.broker, self.limit).await?;
         let (mut letters, mut received) = (Vec::new(), 0);
-        while letters.len() < limit
-            && let Some(letter) = session.receive().await?
+        let end = skip.saturating_add(limit);
+        while received < end
+            && let Some(letter) = session.receive(end - received).await?
         {
             if received >= skip {
                 letters.push(DeadLetter::read(&letter.properties, &letter.data));
@@ -170,7 +171,7 @@ impl DeadLetters {
         let mut session = Session::open(&self.broker, self.limit).await?;
         let mut found = None;
         while found.is_none()
-            && let Some(mut letter) = session.receive().await?
+            && let Some(mut letter) = session.receive(AHEAD).await?
         {
             if job::id_of(&letter.properties) == Some(id) {
                 let body = mem::take(&mut letter.data);
@@ -201,7 +202,7 @@ impl DeadLetters {
         };
         let mut done = 0;
         while wanted.as_ref().is_none_or(|ids| !ids.is_empty())
-            && let Some(letter) = session.receive().await?
+            && let Some(letter) = session.receive(1).await?
         {
             let chosen = match (&mut wanted, job::id_of(&letter.properties)) {
                 (None, _) => true,
@@ -222,10 +223,10 @@ impl DeadLetters {
         })
     }
 
-    /// Takes the turn of this replica, and memory for one dead letter.
+    /// Takes the turn of this replica, and memory for a session.
     fn turn(&self) -> Result<(MutexGuard<'_, ()>, Share), LettersError> {
         let turn = self.turn.try_lock().map_err(|_| LettersError::Busy)?;
-        let share = self.publisher.budget.take(LETTER).ok_or(Refusal::Busy)?;
+        let share = self.publisher.budget.take(LETTERS).ok_or(Refusal::Busy)?;
         Ok((turn, share))
     }
 

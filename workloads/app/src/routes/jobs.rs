@@ -25,6 +25,7 @@ use crate::{
     body,
     error::Error,
     idempotency::idempotency_key,
+    job_ids::Unrecorded,
     publisher::NewJob,
     scope::Scope,
     state::{AppState, Queue, SharedState},
@@ -152,7 +153,7 @@ async fn note(queue: &Queue, key: Option<&str>, id: Uuid) {
 
 /// Returns the state of a job.
 ///
-/// A job that no worker has received yet is `enqueued`. That is known by its identifier alone, for as long as
+/// A job that no worker has received yet is `enqueued`. Its identifier shows that it was accepted, for as long as
 /// finished jobs are kept.
 pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStatus>, Error> {
     let Some(queue) = &state.queue else {
@@ -160,12 +161,17 @@ pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStat
     };
     let id = uri.path().strip_prefix("/jobs/").unwrap_or_default();
     let id: Uuid = id.parse().map_err(|_| Error::NotFound)?;
-    match queue.jobs.find(id).await? {
-        Some(job) => Ok(Json(job)),
-        None if queue.publisher.ids.knows(id, Timestamp::now()) => {
-            Ok(Json(JobStatus::enqueued(id)))
-        }
-        None => Err(Error::NotFound),
+    if let Some(job) = queue.jobs.find(id).await? {
+        return Ok(Json(job));
+    }
+    let waits = match queue.publisher.ids.unrecorded(id, Timestamp::now()) {
+        Some(Unrecorded::Waits) => true,
+        Some(Unrecorded::WaitsOrRemoved) => !queue.jobs.is_overtaken(id).await?,
+        None => false,
+    };
+    match waits {
+        true => Ok(Json(JobStatus::enqueued(id))),
+        false => Err(Error::NotFound),
     }
 }
 

@@ -11,6 +11,9 @@ use uuid::Uuid;
 const FIND: &str = "SELECT task, client_id, state, attempts, started_at, finished_at, error, \
     finished_at IS NULL AND started_at < now() - interval '1 hour' FROM jobs WHERE message_id = $1";
 
+/// Looks for a job that a worker received and that was accepted after another one. A purge keeps the latest job.
+const LATER: &str = "SELECT EXISTS (SELECT FROM jobs WHERE message_id > $1)";
+
 /// The error of a job without a worker.
 const ABANDONED: &str = "the worker that ran it is gone; the job may be a dead letter";
 
@@ -136,6 +139,18 @@ impl Jobs {
                 }
             },
         ))
+    }
+
+    /// Returns true if a worker has received a job that was accepted after this one.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn is_overtaken(&self, id: Uuid) -> Result<bool, StoreError> {
+        self.0
+            .look_up("SELECT jobs", |pool| async move {
+                sqlx::query_scalar(LATER).bind(id).fetch_one(&pool).await
+            })
+            .await
     }
 
     /// Returns the job of a key, or assigns a new identifier, `id`, to the key.

@@ -132,7 +132,7 @@ pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Re
     apply(&migrator(), options, at_most).await
 }
 
-/// Waits for the database and applies missing migrations.
+/// Waits for the database and applies missing migrations. Waiting for locks has no time limit: a dump may hold them for hours.
 ///
 /// # Errors
 /// Fails if the database is not ready in time, rejects the credentials, or a migration fails. The error is an
@@ -143,14 +143,17 @@ pub async fn apply(
     at_most: Duration,
 ) -> anyhow::Result<()> {
     let options = options.application_name("shortener-migrate");
-    let started = Instant::now();
+    let mut started = Instant::now();
     let mut last_reason = String::new();
     loop {
-        let (Unusable { reason, fault }, pause) = match attempt(migrator, &options).await {
+        let (Unusable { reason, fault }, retry) = match attempt(migrator, &options).await {
             Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
-        let Some(pause) = pause else {
+        if matches!(retry, Some(Retry::Locked | Retry::Migrated)) {
+            started = Instant::now();
+        }
+        let Some(retry) = retry else {
             let reason = format!("cannot migrate the database: {reason}");
             return Err(Unusable { reason, fault }.into());
         };
@@ -167,33 +170,54 @@ pub async fn apply(
             );
             last_reason = reason;
         }
-        sleep(pause).await;
+        sleep(retry.pause()).await;
     }
 }
 
-/// Makes one attempt. An error has the reason, and the pause before the next attempt if that can help.
+/// A temporary reason why an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Retry {
+    /// The server starts, stops, fails over or cannot be reached.
+    Unready,
+    /// Another program holds a lock that a migration needs.
+    Locked,
+    /// Another program migrates the database.
+    Migrated,
+}
+
+impl Retry {
+    /// Returns the pause before the next attempt.
+    fn pause(self) -> Duration {
+        match self {
+            Self::Unready | Self::Migrated => RETRY,
+            Self::Locked => Duration::from_millis(rand::random_range(RETRY_LOCKED)),
+        }
+    }
+}
+
+/// Makes one attempt. An error has the reason, and why another attempt can help, if it can.
 async fn attempt(
     migrator: &Migrator,
     options: &PgConnectOptions,
-) -> Result<(), (Unusable, Option<Duration>)> {
+) -> Result<(), (Unusable, Option<Retry>)> {
     let mut connection = timeout(CONNECT, options.connect())
         .await
-        .map_err(|_| (no_answer(CONNECT), Some(RETRY)))?
-        .map_err(|error| (unusable(&error), pause(&error)))?;
+        .map_err(|_| (no_answer(CONNECT), Some(Retry::Unready)))?
+        .map_err(|error| (unusable(&error), retry(&error)))?;
     let applied = run(migrator, &mut connection, options).await;
     let applied = applied.map_err(|error| {
-        let pause = match &error {
-            MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => pause(cause),
+        let retry = match &error {
+            MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => retry(cause),
             _ => None,
         };
         let (reason, fault) = (error.to_string(), None);
-        (Unusable { reason, fault }, pause)
+        (Unusable { reason, fault }, retry)
     })?;
     let _ = connection.close().await;
     if !applied {
         let reason = "another program migrates it".to_owned();
         let fault = None;
-        return Err((Unusable { reason, fault }, Some(RETRY)));
+        return Err((Unusable { reason, fault }, Some(Retry::Migrated)));
     }
     Ok(())
 }
@@ -214,6 +238,8 @@ async fn run(
         sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
         let lock = sqlx::query_scalar(LOCK);
         if !lock.fetch_one(&mut *transaction).await? {
+            // A pooler closes the session of a client that leaves in a transaction.
+            transaction.rollback().await?;
             return Ok(false);
         }
         if migration.no_tx && !is_applied(migration, &mut transaction).await? {
@@ -267,21 +293,20 @@ async fn build_index(
     Ok(())
 }
 
-/// Returns the pause before the next attempt if the error is temporary: the server starts, stops, fails over or is
-/// locked. A certificate that is refused is an error of the settings, which the next start of the pod reads anew, and
-/// so are settings that a pooler refuses.
-fn pause(error: &sqlx::Error) -> Option<Duration> {
+/// Returns why another attempt can help, if the error is temporary. A certificate that is refused is an error of the settings,
+/// which the next start of the pod reads anew, and so are settings that a pooler refuses.
+fn retry(error: &sqlx::Error) -> Option<Retry> {
     match error {
         error if tls::fault(error).is_some() || is_refused_by_pooler(error) => None,
-        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Some(RETRY),
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Some(Retry::Unready),
         sqlx::Error::Database(refusal) => {
             let code = refusal.code()?;
             if code == LOCKED {
-                return Some(Duration::from_millis(rand::random_range(RETRY_LOCKED)));
+                return Some(Retry::Locked);
             }
             let passing = ["57P", "53", "08", "25006"];
             let is_passing = passing.iter().any(|class| code.starts_with(class));
-            is_passing.then_some(RETRY)
+            is_passing.then_some(Retry::Unready)
         }
         _ => None,
     }

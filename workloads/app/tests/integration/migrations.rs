@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use serde_json::json;
 use shortener_app::store::migrate::{apply, migrate, migrator, migrator_of};
 use shortener_testing::database::TestDatabase;
@@ -9,6 +10,7 @@ use sqlx::{
     ConnectOptions, Executor, PgConnection, SqlSafeStr,
     migrate::{Migration, MigrationType, Migrator},
 };
+use tokio::time::sleep;
 
 use crate::{
     client::{get, post, shorten},
@@ -75,6 +77,35 @@ async fn a_migration_that_waits_for_a_reader_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
+async fn a_migration_waits_for_as_long_as_a_dump_takes() {
+    let impatient = Duration::from_secs(1);
+    for (before, migrator) in [
+        // The table is locked.
+        (migrator(), with("ALTER TABLE links ADD COLUMN next text")),
+        // The building of an index waits, and the other programs for the one that builds it.
+        (
+            migrator_of(chosen(|migration| !migration.no_tx)),
+            migrator(),
+        ),
+    ] {
+        let database = TestDatabase::new().await;
+        apply(&before, (*database).clone(), PATIENT).await.unwrap();
+        let mut dump = database.connect().await.unwrap();
+        let reads = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM links";
+        dump.execute(reads).await.unwrap();
+        let runs = (0..3).map(|_| apply(&migrator, (*database).clone(), impatient));
+        let dumped = async {
+            sleep(8 * impatient).await;
+            dump.execute("COMMIT").await.unwrap();
+        };
+        let (migrated, ()) = tokio::join!(join_all(runs), dumped);
+        for run in migrated {
+            run.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_index_of_a_table_in_use_is_built_beside_writes() {
     let database = TestDatabase::new().await;
     let older = migrator_of(chosen(|migration| !migration.no_tx));
@@ -108,7 +139,7 @@ async fn what_an_interrupted_build_of_an_index_left_is_replaced() {
         .await
         .unwrap();
     let runs = [(); 3].map(|()| migrate((*database).clone(), PATIENT));
-    for run in futures::future::join_all(runs).await {
+    for run in join_all(runs).await {
         run.unwrap();
     }
     let built = indexes(&mut connection).await;

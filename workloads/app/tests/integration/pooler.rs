@@ -78,7 +78,7 @@ async fn links_and_jobs_are_the_same_behind_a_pooler() {
 }
 
 #[tokio::test]
-async fn migrations_through_a_pooler_leave_no_lock_behind() {
+async fn migrations_through_a_pooler_leave_no_lock_behind_and_close_no_session() {
     let database = TestDatabase::new().await;
     let options = behind(&servers::POOLER, &database);
     let runs = (0..8).map(|_| migrate(options.clone(), Duration::from_secs(300)));
@@ -90,6 +90,11 @@ async fn migrations_through_a_pooler_leave_no_lock_behind() {
     let mut connection = database.connect().await.unwrap();
     let locks = sqlx::query_scalar::<_, i64>(locks).fetch_one(&mut connection);
     assert_eq!(locks.await.unwrap(), 0);
+    // Those of the pooler, and this one.
+    let sessions = "SELECT sessions FROM pg_stat_database WHERE datname = current_database()";
+    let sessions = sqlx::query_scalar::<_, i64>(sessions).fetch_one(&mut connection);
+    let sessions = sessions.await.unwrap();
+    assert!(sessions <= 6, "{sessions}");
 }
 
 #[tokio::test]

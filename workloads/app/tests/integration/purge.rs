@@ -87,8 +87,9 @@ async fn what_clients_without_a_key_stored_goes_sooner_and_their_documents_only_
     let database = TestDatabase::new().await;
     migrated(&database).await;
     let mut connection = database.connect().await.unwrap();
-    let rows = "INSERT INTO jobs (message_id, task, state, finished_at, origin) SELECT gen_random_uuid(), coalesce(origin, ''), \
-        'done', now() - interval '2 days', origin FROM unnest(ARRAY['anonymous', 'key:shop', 'internal', NULL]) origin; \
+    let rows = "INSERT INTO jobs (message_id, task, state, finished_at, origin) \
+        SELECT ('00000000-0000-7000-8000-00000000000' || n)::uuid, coalesce(origin, ''), 'done', now() - interval '2 days', origin \
+        FROM unnest(ARRAY['anonymous', 'key:shop', 'internal', NULL, 'anonymous', 'anonymous']) WITH ORDINALITY jobs (origin, n); \
         INSERT INTO documents (id, vector, payload, changed_at, indexed_at, due_at, origin) SELECT n, '{1}', '{}', \
         now() - n * interval '1 day', now(), NULL, CASE n % 3 WHEN 0 THEN 'anonymous' WHEN 1 THEN 'key:shop' END \
         FROM generate_series(1, 60) n";
@@ -101,7 +102,10 @@ async fn what_clients_without_a_key_stored_goes_sooner_and_their_documents_only_
     remove_expired(&access, of_clients).await.unwrap();
     let left = "SELECT count(*) FROM jobs WHERE origin IS DISTINCT FROM 'anonymous'";
     assert_eq!(count(&mut connection, left).await, 3);
-    assert_eq!(count(&mut connection, "SELECT count(*) FROM jobs").await, 3);
+    // And the latest job of all.
+    assert_eq!(count(&mut connection, "SELECT count(*) FROM jobs").await, 4);
+    let latest = "SELECT count(*) FROM jobs WHERE message_id::text LIKE '%6'";
+    assert_eq!(count(&mut connection, latest).await, 1);
     let whole = "SELECT count(*) FROM documents WHERE vector IS NOT NULL";
     assert_eq!(count(&mut connection, whole).await, 60);
 

@@ -5,7 +5,7 @@ use shortener_testing::{
     database::TestDatabase,
     metrics::{value, wait_for},
 };
-use sqlx::{ConnectOptions, Connection, postgres::PgConnectOptions};
+use sqlx::{ConnectOptions, Connection, Executor, postgres::PgConnectOptions};
 
 use crate::{
     client::{Response, get, post, post_bytes, request, send},
@@ -26,9 +26,13 @@ async fn size(database: &PgConnectOptions) -> u64 {
 
 /// Starts an app for which the database is so full, in per cent, and waits until it has found that out.
 async fn app_at(database: &PgConnectOptions, percent: u64) -> App {
-    let folder = secret(&[("shop", KEY)]);
     // With the schema, which the first app creates.
-    let capacity = size(database).await * 100 / percent;
+    app_of(database, size(database).await * 100 / percent).await
+}
+
+/// Starts an app for which the database has so many bytes, and waits until it has found out how many it uses.
+async fn app_of(database: &PgConnectOptions, capacity: u64) -> App {
+    let folder = secret(&[("shop", KEY)]);
     let app = App::start_with(database, |config| {
         config.database_capacity_bytes = Some(capacity);
         config.auth.auth_keys_directory = vec![folder.path().to_owned()];
@@ -42,6 +46,15 @@ async fn app_at(database: &PgConnectOptions, percent: u64) -> App {
     })
     .await;
     app
+}
+
+/// Runs statements in a session of their own, whose end reports what it changed to the statistics.
+async fn run(database: &PgConnectOptions, statements: &[&'static str]) {
+    let mut connection = database.connect().await.unwrap();
+    for statement in statements {
+        connection.execute(*statement).await.unwrap();
+    }
+    connection.close().await.unwrap();
 }
 
 fn reserved(response: &Response) {
@@ -85,4 +98,37 @@ async fn a_database_that_fills_up_takes_no_records_and_then_no_links_of_clients_
         }
     }
     assert_eq!(codes.len(), 2);
+}
+
+#[tokio::test]
+async fn the_space_of_deleted_rows_is_free_for_rows_of_the_same_table() {
+    let database = TestDatabase::new().await;
+    drop(App::start(&database).await);
+    // Small rows, and large ones whose payload lies in a file of its own.
+    let jobs = "INSERT INTO jobs (message_id, task, payload, state, finished_at) \
+        SELECT gen_random_uuid(), 'email', to_json((SELECT string_agg(md5(job::text || part), '') \
+            FROM generate_series(1, CASE job % 50 WHEN 0 THEN 640 ELSE 8 END) AS part)), 'done', now() \
+        FROM generate_series(1, 20000) AS job";
+    run(&database, &[jobs]).await;
+    run(&database, &["VACUUM ANALYZE"]).await;
+    let full = size(&database).await;
+    let capacity = full * 100 / 77;
+    let reusable = r#"database_reusable_bytes{table="jobs"}"#;
+    let app = app_of(&database, capacity).await;
+    reserved(&post(app.public, "/jobs", "{}").await);
+    assert!(value(app.internal, reusable).await < full / 50);
+    drop(app);
+
+    let deleted = "DELETE FROM jobs WHERE hashtext(message_id::text) % 5 <> 0";
+    run(&database, &[deleted]).await;
+    let app = app_of(&database, capacity).await;
+    reserved(&post(app.public, "/jobs", "{}").await);
+    drop(app);
+    run(&database, &["VACUUM"]).await;
+    assert!(size(&database).await > full * 9 / 10, "the files stay");
+    let app = app_of(&database, capacity).await;
+    let admitted = post(app.public, "/jobs", "{}").await;
+    admitted.problem(501, "profile-disabled");
+    reserved(&request(app.public, "PUT", "/docs/1", "").await);
+    assert!(value(app.internal, reusable).await > full / 4);
 }

@@ -35,31 +35,40 @@ impl Interceptor for ApiKey {
     }
 }
 
-/// Returns a connection that is established on first use and again after a loss, the server attributes of spans, and the
-/// host and port of the server.
+/// Returns a connection that is established on first use and again after a loss, and the server attributes of spans.
 pub(super) fn transport(
     url: &str,
     key: Option<&str>,
     tls: ClientTls,
-) -> anyhow::Result<(Transport, Server, String)> {
-    let uri: Uri = url.parse().map_err(|_| invalid())?;
-    let port = uri.port_u16().unwrap_or_default();
-    let host = uri.host().unwrap_or_default();
+) -> anyhow::Result<(Transport, Server)> {
+    let uri: Uri = url.parse().map_err(|_| invalid("VECTOR_URL"))?;
+    let (host, port) = server_of(&uri);
     let server = Server::database("qdrant", host, port);
-    let authority = format!("{host}:{port}");
     let transport = InterceptedService::new(channel(uri, tls)?, api_key(key)?);
-    Ok((transport, server, authority))
+    Ok((transport, server))
 }
 
-fn invalid() -> anyhow::Error {
-    anyhow!("VECTOR_URL is invalid: it must be like http://host:6334")
+/// Returns host and port of a target, without credentials.
+pub(super) fn authority(target: &str) -> anyhow::Result<String> {
+    let uri: Uri = target.parse().map_err(|_| invalid("VECTOR_TARGET"))?;
+    let (host, port) = server_of(&uri);
+    Ok(format!("{host}:{port}"))
+}
+
+fn server_of(uri: &Uri) -> (&str, u16) {
+    let port = uri.port_u16().unwrap_or_default();
+    (uri.host().unwrap_or_default(), port)
+}
+
+fn invalid(setting: &str) -> anyhow::Error {
+    anyhow!("{setting} is invalid: it must be like http://host:6334")
 }
 
 fn channel(uri: Uri, tls: ClientTls) -> anyhow::Result<Channel> {
     let encrypted = match uri.scheme_str() {
         Some("http") => false,
         Some("https") => true,
-        _ => return Err(invalid()),
+        _ => return Err(invalid("VECTOR_URL")),
     };
     let mut endpoint = Endpoint::from(uri)
         .connect_timeout(CONNECT)

@@ -23,6 +23,9 @@ pub struct VectorArgs {
     /// gRPC port of the store, used with the host; 6334 by default.
     #[arg(long, env, value_parser = port)]
     pub vector_port: Option<u16>,
+    /// URL or host that stands for the store in jobs, if not the address; the app and the workers have the same one.
+    #[arg(long, env, hide_env_values = true)]
+    pub vector_target: Option<String>,
     /// API key of the store.
     #[arg(long, env, hide_env_values = true)]
     pub vector_api_key: Option<String>,
@@ -54,6 +57,17 @@ impl VectorArgs {
         Some(match plain.filter(|_| self.tls_settings().is_on()) {
             Some(rest) => format!("https://{rest}"),
             None => url,
+        })
+    }
+
+    /// Returns a URL of the store that is the same in every program that uses it.
+    pub(super) fn target(&self) -> Option<String> {
+        let Some(target) = given(&self.vector_target) else {
+            return self.url();
+        };
+        Some(match target.contains("://") {
+            true => target.to_owned(),
+            false => url_of("http", target, PORT),
         })
     }
 

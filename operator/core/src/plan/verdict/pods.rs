@@ -13,10 +13,13 @@ use super::{
     Verdict,
     patience::{NODE_LOST, PODS_OVERDUE, UNSCHEDULABLE},
 };
-use crate::model::{
-    backup_run,
-    live::Live,
-    metadata::{COMPONENT_LABEL, Component},
+use crate::{
+    model::{
+        backup_run,
+        live::Live,
+        metadata::{COMPONENT_LABEL, Component},
+    },
+    plan::stores::external::MIGRATE,
 };
 
 /// Returns the pods of a component, without those that are being deleted.
@@ -39,9 +42,34 @@ fn with_deleted(pods: &[Arc<Pod>], component: Component) -> impl Iterator<Item =
 pub(in crate::plan) fn problem(live: &Live, component: Component) -> Option<Verdict> {
     let pods = || of(&live.pods, component);
     let broken = pods().find_map(|pod| container_problem(pod));
+    let migrates = waits_for_backup(live, component);
     broken
         .or_else(|| pods().find_map(|pod| unschedulable(pod, live.at)))
-        .or_else(|| pods().find_map(|pod| overdue(pod, live.at)))
+        .or_else(|| pods().find_map(|pod| overdue(pod, live.at).filter(|_| !migrates)))
+}
+
+/// Returns true while a pod of a component migrates the database and a backup runs: the migration waits for the dump, which
+/// holds all tables.
+pub(super) fn waits_for_backup(live: &Live, component: Component) -> bool {
+    let runs = |pod: &Pod, name: Option<&str>| {
+        containers(pod).any(|container| {
+            let state = container.state.as_ref();
+            let is_running = state.is_some_and(|state| state.running.is_some());
+            is_running && name.is_none_or(|name| container.name == name)
+        })
+    };
+    of(&live.pods, component).any(|pod| runs(pod, Some(MIGRATE)))
+        && of(&live.pods, Component::Backup).any(|pod| runs(pod, None))
+}
+
+/// Returns the containers of a pod, in the order in which they start.
+fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.as_ref();
+    let init = status.and_then(|status| status.init_container_statuses.as_ref());
+    let later = status.and_then(|status| status.container_statuses.as_ref());
+    init.into_iter()
+        .flatten()
+        .chain(later.into_iter().flatten())
 }
 
 /// Returns the verdict if a pod of a component has not ended after its grace period.
@@ -104,10 +132,7 @@ fn unschedulable(pod: &Pod, now: Timestamp) -> Option<Verdict> {
 }
 
 fn container_problem(pod: &Pod) -> Option<Verdict> {
-    let status = pod.status.as_ref()?;
-    let init = status.init_container_statuses.iter().flatten();
-    init.chain(status.container_statuses.iter().flatten())
-        .find_map(|container| waiting_problem(pod, container))
+    containers(pod).find_map(|container| waiting_problem(pod, container))
 }
 
 fn waiting_problem(pod: &Pod, container: &ContainerStatus) -> Option<Verdict> {

@@ -35,17 +35,24 @@ pub(in crate::plan) fn ready(view: View<'_>, component: Component) -> Verdict {
         let message = format!("the cluster's controllers have not observed the {name} yet");
         return Verdict::no("Pending", message).serving(serves);
     };
+    let waits = pods::waits_for_backup(view.live, component);
     let problem = pods::problem(view.live, component)
         .or_else(|| not_created(name, workload))
         .or_else(|| pods::lost(view.live, component).filter(|_| workload.ready < workload.wanted))
-        .or_else(|| workload.overdue.then(|| rollout_overdue(name)));
+        .or_else(|| (workload.overdue && !waits).then(|| rollout_overdue(name)));
     match problem {
         Some(problem) => Verdict {
             holds: serves && workload.ready >= workload.wanted,
             serves,
             ..problem
         },
-        None => counted(name, workload).serving(serves),
+        None => {
+            let mut counted = counted(name, workload).serving(serves);
+            if waits {
+                counted.message += "; a new one migrates the database when the backup has ended";
+            }
+            counted
+        }
     }
 }
 
@@ -116,13 +123,64 @@ fn counted(name: &str, workload: &Workload) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{
-        live::{live, workload},
-        stack::minimal_stack,
+    use crate::{
+        model::metadata::labels,
+        testing::{
+            live::{live, workload},
+            stack::minimal_stack,
+        },
     };
+
+    #[test]
+    fn a_migration_that_waits_for_a_backup_is_progress_for_as_long_as_it_runs() {
+        let pod = |component: Component, container: &str| -> Arc<Pod> {
+            let status = json!({
+                "initContainerStatuses": [{
+                    "name": container, "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                    "state": {"running": {}},
+                }],
+                "conditions": [{
+                    "type": "Ready", "status": "False", "reason": "ContainersNotReady",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+            });
+            let metadata = json!({"name": "acme-app-b", "labels": labels("acme", component)});
+            let pod = json!({"metadata": metadata, "status": status});
+            Arc::new(serde_json::from_value(pod).unwrap())
+        };
+        let backup = pod(Component::Backup, "dump");
+        for (pods, progresses) in [
+            (vec![pod(Component::App, "migrate"), backup.clone()], true),
+            (vec![pod(Component::App, "migrate")], false),
+            (vec![pod(Component::App, "other"), backup], false),
+        ] {
+            let rollout = Workload {
+                existing: 3,
+                updated: 1,
+                overdue: true,
+                ..workload(2, 2)
+            };
+            let mut live = live(Component::App, rollout);
+            live.at = "2026-01-01T06:00:00Z".parse().unwrap();
+            live.pods = pods;
+            let stack = minimal_stack();
+            let view = View {
+                stack: &stack,
+                live: &live,
+            };
+            let found = ready(view, Component::App);
+            assert_eq!((found.holds, found.serves), (true, true), "{found:?}");
+            assert_eq!((found.moves, found.fault), (progresses, !progresses));
+            let waits = found.message.ends_with("when the backup has ended");
+            assert_eq!(waits, progresses, "{found:?}");
+        }
+    }
 
     #[test]
     fn the_status_that_names_a_failure_tells_it_again() {

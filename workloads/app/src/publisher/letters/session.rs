@@ -1,10 +1,11 @@
 //! A connection to the dead-letter queue for the time of one request.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
+use futures::future::try_join_all;
 use lapin::{
     Channel, Connection,
-    message::Delivery,
+    message::{BasicGetMessage, Delivery},
     options::{BasicAckOptions, BasicGetOptions, BasicNackOptions},
 };
 use shortener_common::queue::{
@@ -14,6 +15,8 @@ use tokio::time::Instant;
 
 /// The delivery tag that stands for every message without an acknowledgement.
 const EVERY: u64 = 0;
+/// The number of dead letters for which the session asks at once, because each answer takes a round trip.
+pub(super) const AHEAD: usize = 8;
 
 /// A connection that receives dead letters. It is not that of the publisher: an error closes a channel, and dead letters
 /// return to their queue when their channel closes.
@@ -25,6 +28,8 @@ pub(super) struct Session {
     /// The number of messages that have not been received; `None` before the first one. Messages that arrive in the
     /// meantime do not count: replayed jobs may come back.
     left: Option<u32>,
+    /// Messages that have arrived before they are received.
+    ahead: VecDeque<Delivery>,
 }
 
 impl Session {
@@ -38,24 +43,39 @@ impl Session {
             channel,
             end,
             left: None,
+            ahead: VecDeque::new(),
         })
     }
 
-    /// Receives the next dead letter; `None` at the end of the queue, or of the time.
-    pub(super) async fn receive(&mut self) -> lapin::Result<Option<Delivery>> {
-        let is_late = self.left.is_some() && Instant::now() >= self.end;
-        if is_late || self.is_at_the_end() {
+    /// Receives the next dead letter; `None` at the end of the queue, or of the time. The caller needs at most this number of
+    /// them: those that return to the queue change places, and the next page skips as many as the caller has received.
+    pub(super) async fn receive(&mut self, at_most: usize) -> lapin::Result<Option<Delivery>> {
+        let Some(left) = self.left else {
+            let first = self.get().await?;
+            self.left = Some(first.as_ref().map_or(0, |message| message.message_count));
+            return Ok(first.map(|message| message.delivery));
+        };
+        if left == 0 {
             return Ok(None);
         }
+        if self.ahead.is_empty() {
+            if Instant::now() >= self.end {
+                return Ok(None);
+            }
+            let count = at_most.min(left as usize).min(AHEAD);
+            let gets = (0..count).map(|_| self.get());
+            let messages = try_join_all(gets).await?.into_iter().flatten();
+            self.ahead = messages.map(|message| message.delivery).collect();
+        }
+        let letter = self.ahead.pop_front();
+        self.left = Some(letter.as_ref().map_or(0, |_| left - 1));
+        Ok(letter)
+    }
+
+    async fn get(&self) -> lapin::Result<Option<BasicGetMessage>> {
         let options = BasicGetOptions::default();
         let message = self.channel.basic_get(DEAD_LETTERS.into(), options);
-        let message = with_timeout(OPERATION_TIMEOUT, message).await?;
-        let left = message.as_ref().map_or(0, |message| message.message_count);
-        self.left = Some(match (&message, self.left) {
-            (Some(_), Some(before)) => before - 1,
-            _ => left,
-        });
-        Ok(message.map(|message| message.delivery))
+        with_timeout(OPERATION_TIMEOUT, message).await
     }
 
     /// Returns the number of messages that have not been received.

@@ -1,6 +1,10 @@
 //! The state of a job after its request, and the metrics and the trace of its publication.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use serde_json::{Value, json};
+use shortener_app::job_ids::JobIds;
+use shortener_common::queue::origin::Origin;
 use shortener_testing::{
     broker::Broker,
     database::TestDatabase,
@@ -8,6 +12,7 @@ use shortener_testing::{
     proxy::{Path, Proxy},
 };
 use sqlx::{ConnectOptions, Executor};
+use uuid::{NoContext, Uuid};
 
 use super::{JOB, accepted, app_with, enqueue, refused};
 use crate::{
@@ -103,6 +108,43 @@ async fn a_job_that_was_accepted_is_known_before_a_worker_has_it() {
         (&running["status"], &running["task"]),
         (&json!("running"), &json!("email"))
     );
+}
+
+#[tokio::test]
+async fn a_job_without_a_key_waits_until_a_worker_has_a_later_one() {
+    let database = TestDatabase::new().await;
+    let broker = Broker::new().await;
+    let (url, key) = (broker.url(), "hF3kq0mXc8VbT2nLwRz5sJyD7gAePu4K");
+    let app = App::start_with(&database, |config| {
+        config.queue.queue_url = Some(url);
+        config.job_id_key = Some(key.to_owned());
+    })
+    .await;
+    // The ledger keeps such a job for a day.
+    let at = |days: u64| {
+        let age = Duration::from_secs(days * 24 * 60 * 60);
+        let time = (SystemTime::now() - age)
+            .duration_since(UNIX_EPOCH)
+            .unwrap();
+        let context = NoContext;
+        let time = uuid::Timestamp::from_unix(context, time.as_secs(), time.subsec_nanos());
+        JobIds::new(Some(key), 30).tagged(Uuid::new_v7(time), &Origin::Anonymous)
+    };
+    let (earlier, waiting, later, ancient) = (at(4), at(3), at(2), at(31));
+    let mut ledger = database.connect().await.unwrap();
+    for (received, waits) in [(earlier, true), (later, false)] {
+        let row = "INSERT INTO jobs (message_id, task, state) VALUES ($1, 'email', 'running')";
+        let row = sqlx::query(row).bind(received);
+        row.execute(&mut ledger).await.unwrap();
+        let state = get(app.public, &format!("/jobs/{waiting}")).await;
+        match waits {
+            true => assert_eq!(state.json()["status"], "enqueued"),
+            false => drop(state.problem(404, "not-found")),
+        }
+        get(app.public, &format!("/jobs/{ancient}"))
+            .await
+            .problem(404, "not-found");
+    }
 }
 
 #[tokio::test]

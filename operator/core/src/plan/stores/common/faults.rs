@@ -1,6 +1,7 @@
 //! The verdict on a store as the stack's own programs see it, in sentences with the remedy.
 
 use crate::{
+    api::Protected,
     model::{
         external::TlsFileKind,
         metadata::{Component, component_name},
@@ -56,6 +57,15 @@ pub(super) fn managed(view: View<'_>, component: Component) -> Option<Verdict> {
         StoreFault::Unreachable => {
             let since = pods::ready_since(view.live, component);
             UNREACHABLE.verdict(fault.reason(), &message, since, view.live.at)
+        }
+        StoreFault::RecordsReserved => Verdict {
+            fault: true,
+            ..Verdict::yes(fault.reason(), message)
+        },
+        StoreFault::LinksReserved => {
+            let auth = view.stack.app.auth.as_ref();
+            let with_keys = auth.is_some_and(|auth| auth.protect.contains(&Protected::Shorten));
+            Verdict::fault(fault.reason(), message).serving(with_keys)
         }
         _ => Verdict::fault(fault.reason(), message),
     })
@@ -116,6 +126,13 @@ fn sentence(fault: StoreFault, store: &Definition, settings: &Settings<'_>) -> S
             "the collection has another size or distance than {field}.size and {field}.distance: switch the profile \
              {field} off and set them to those of the collection, or delete the collection"
         ),
+        StoreFault::RecordsReserved => format!(
+            "the {noun} is 70 % full and takes no jobs and documents of clients without keys: raise \
+             {field}.managed.storage"
+        ),
+        StoreFault::LinksReserved => format!(
+            "the {noun} is 85 % full and takes no links of clients without keys: raise {field}.managed.storage"
+        ),
     }
 }
 
@@ -141,7 +158,9 @@ fn managed_sentence(fault: StoreFault, store: &Definition, secret: &str) -> Stri
         StoreFault::NotFound => format!(
             "the {noun} has lost what the stack created in it: delete pod {secret}-0, and the stack creates it again"
         ),
-        StoreFault::OtherCollection => sentence(fault, store, &Settings { secret, tls: None }),
+        StoreFault::OtherCollection | StoreFault::RecordsReserved | StoreFault::LinksReserved => {
+            sentence(fault, store, &Settings { secret, tls: None })
+        }
     }
 }
 
@@ -306,7 +325,8 @@ mod tests {
                 };
                 let found = verdict(&stack, &with_pods(1), component);
                 assert_eq!(found.reason, fault.reason());
-                assert!(!found.holds && !found.serves, "{found:?}");
+                let serves = fault == StoreFault::RecordsReserved;
+                assert_eq!((found.holds, found.serves), (serves, serves), "{found:?}");
                 assert_eq!(found.fault, fault != StoreFault::Unreachable, "{found:?}");
                 let field = stores::of(component).unwrap().field;
                 let start = format!("{field}.managed: the ");
@@ -315,6 +335,24 @@ mod tests {
                 let starting = verdict(&stack, &with_pods(0), component);
                 assert_eq!(starting.reason, "PodsStarting");
             }
+        }
+    }
+
+    #[test]
+    fn a_database_that_keeps_its_space_for_keys_serves_where_links_need_one() {
+        let live = Live {
+            store_faults: [(Component::Postgres, StoreFault::LinksReserved)].into(),
+            ..live::live(Component::Postgres, live::workload(1, 1))
+        };
+        let mut with_keys = minimal_stack().keys();
+        let auth = with_keys.app.auth.as_mut().unwrap();
+        auth.protect.insert(Protected::Shorten);
+        for (stack, serves) in [(minimal_stack(), false), (with_keys, true)] {
+            let found = verdict(&stack, &live, Component::Postgres);
+            assert_eq!((found.fault, found.serves), (true, serves), "{found:?}");
+            let message = "database.managed: the database is 85 % full and takes no links of clients without keys: raise \
+                 database.managed.storage";
+            assert_eq!(found.message, message);
         }
     }
 
