@@ -44,7 +44,7 @@ pub struct ShortenerStackStatus {
     pub pending_changes: Vec<PendingChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volumes: Option<VolumesStatus>,
-    /// The last backups of the database, the newest first; at most five.
+    /// The last backups of the database, the newest first: five, and the last of each result of a verification.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backups: Vec<BackupStatus>,
 }

@@ -73,8 +73,19 @@ fn merged(previous: &[BackupStatus], live: &Live, kept: usize) -> Vec<BackupStat
     }
     // The names are times.
     backups.sort_by(|one, other| other.name.cmp(&one.name));
-    backups.truncate(LISTED.min(kept));
-    backups
+    shortened(&backups, LISTED.min(kept))
+}
+
+/// Returns the first backups, and the last one of each result: a backup is verified more rarely than made.
+fn shortened(backups: &[BackupStatus], listed: usize) -> Vec<BackupStatus> {
+    let last = |result| {
+        let those = backups.iter().filter(|one| one.result == Some(result));
+        those.max_by_key(|one| one.verified_at.as_ref().map(|at| at.0))
+    };
+    let judged = [BackupResult::Verified, BackupResult::Failed].map(last);
+    let all = backups.iter().enumerate();
+    let shown = all.filter(|(place, one)| *place < listed || judged.contains(&Some(*one)));
+    shown.map(|(_, one)| one.clone()).collect()
 }
 
 /// Returns the runs of a component that have ended, by their end.
@@ -177,6 +188,23 @@ mod tests {
         let now = Time(time.parse().unwrap());
         let kept = conditions(view, &[], &old, &now, |_| old[1].clone());
         assert_eq!(kept, old[..1]);
+    }
+
+    #[test]
+    fn the_last_backup_of_each_result_stays_in_the_list() {
+        let mut live = Live::default();
+        for hour in 0..9 {
+            let made = format!("backup=20261128T0{hour}1700Z\nbytes=1\n");
+            live = with_run(live, Component::Backup, hour, 0, &made);
+        }
+        for (minute, code, hour) in [(20, 0, 0), (21, 0, 1), (22, 1, 2)] {
+            let verified = format!("backup=20261128T0{hour}1700Z\n");
+            live = with_run(live, Component::Verify, minute, code, &verified);
+        }
+        let listed = merged(&[], &live, 14).into_iter();
+        let results: Vec<_> = listed.map(|backup| backup.result).collect();
+        let judged = [BackupResult::Failed, BackupResult::Verified].map(Some);
+        assert_eq!(results, [&[None; 5][..], &judged].concat());
     }
 
     #[test]
