@@ -254,6 +254,28 @@ async fn a_backup_is_restored_with_every_row() {
 }
 
 #[tokio::test]
+async fn backups_of_another_database_stay_and_are_not_mixed_with_new_ones() {
+    let identified = "CREATE TABLE database_identity AS SELECT gen_random_uuid() AS id";
+    let backups = Backups::of(identified).await;
+    let first = name(&backups.made());
+    let made = manifest(&backups, &backups.folder.join(&first));
+    assert_eq!(made["identity"].as_str().unwrap().len(), 36);
+    let second = name(&backups.made());
+    // A new database, as after a stack that was made again without its volume.
+    backups
+        .execute("UPDATE database_identity SET id = gen_random_uuid()")
+        .await;
+    next_second();
+    let end = backups.dump(1);
+    assert!(
+        !end.succeeded && end.told.contains("another database"),
+        "{}",
+        end.told
+    );
+    assert_eq!(backups.names(), [first, second]);
+}
+
+#[tokio::test]
 async fn an_empty_database_passes_and_so_does_a_volume_without_backups() {
     let backups = Backups::of("SELECT 1").await;
     let end = backups.restore().await;
@@ -484,6 +506,12 @@ async fn a_new_database_begins_with_a_backup_and_never_a_second_time() {
         again.succeeded && again.told.contains(&format!("{first} before")),
         "{}",
         again.told
+    );
+    let other = begin(&[("RESTORE_BACKUP", &second)]);
+    assert!(
+        !other.succeeded && other.told.contains(&format!("{first} before")),
+        "{}",
+        other.told
     );
     backups.alter("rm /backup/data/pgdata/restored");
     let end = begin(&[]);

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 12] = [
+const MIGRATIONS: [(i64, &str, &str); 13] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -76,6 +76,11 @@ const MIGRATIONS: [(i64, &str, &str); 12] = [
         12,
         "audit_log",
         include_str!("../../migrations/0012_audit_log.sql"),
+    ),
+    (
+        13,
+        "database_identity",
+        include_str!("../../migrations/0013_database_identity.sql"),
     ),
 ];
 

@@ -2,7 +2,10 @@
 # of the data, and only what was restored and compared as a whole becomes the data.
 data=${DATA_FOLDER:-/var/lib/postgresql/data}
 if [[ -e $data/pgdata/restored ]]; then
-  printf 'the database began with the backup %s before\n' "$(<"$data/pgdata/restored")"
+  began=$(<"$data/pgdata/restored")
+  [[ ${RESTORE_BACKUP:-$began} == "$began" ]] \
+    || die "the database began with the backup $began before, and its data stays as it is: remove database.restoreFrom to use it, or delete the volume claim of the database to begin with $RESTORE_BACKUP"
+  printf 'the database began with the backup %s before\n' "$began"
   exit
 fi
 [[ ! -e $data/pgdata ]] || die "the volume of the database has data already, which stays as it is: remove database.restoreFrom to use it, or delete the volume claim of the database to begin with the backup"

@@ -90,10 +90,15 @@ SELECT to_regclass(format('%I._sqlx_migrations', :'schema')) IS NOT NULL AS migr
 \else
   \set version 0
 \endif
+SELECT to_regclass(format('%I.database_identity', :'schema')) IS NOT NULL AS identified \gset
+\set identity ''
+\if :identified
+  SELECT id AS identity FROM :"schema".database_identity \gset
+\endif
 \o :manifest
 SELECT jsonb_pretty(jsonb_build_object(
   'name', :'backup', 'image', :'image', 'server', :'server', 'schema', :'schema', 'schemaVersion', :version,
-  'dump', jsonb_build_object('bytes', :bytes, 'sha256', :'sha256'),
+  'identity', :'identity', 'dump', jsonb_build_object('bytes', :bytes, 'sha256', :'sha256'),
   'tables', :'tables'::jsonb
 ));
 SQL
@@ -112,6 +117,17 @@ describe() {
     done
     printf -- '---\n'
   done >"$1/secrets.yaml"
+}
+
+# identity <manifest>: prints the identity of the database of a backup.
+identity() { sed -n 's/^ *"identity": "\(.*\)".*/\1/p' "$1"; }
+
+# refuse_another <folder>: ends if the newest backup is of another database, whose backups this one would replace one by one.
+refuse_another() {
+  local newest
+  newest=$(finished | sed -n 1p)
+  [[ -z $newest || $(identity "$folder/$newest/manifest.json") == "$(identity "$1/manifest.json")" ]] \
+    || die "the volume has backups of another database, the newest is $newest: begin the database with it (database.restoreFrom), or delete the volume claim of the backups if nobody needs them"
 }
 
 # Removes all but the newest backups, and never the newest one that was verified.
@@ -145,6 +161,7 @@ connect
 dump "$part" "$backup"
 # psql succeeds also when a program that it runs does not.
 [[ -s $part/manifest.json ]] || exit 1
+refuse_another "$part"
 sync "$part"/* "$part"
 mv -T "$part" "$folder/$backup"
 sync "$folder"
