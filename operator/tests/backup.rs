@@ -272,7 +272,16 @@ async fn backups_of_another_database_stay_and_are_not_mixed_with_new_ones() {
         "{}",
         end.told
     );
-    assert_eq!(backups.names(), [first, second]);
+    assert_eq!(backups.names(), [first.clone(), second.clone()]);
+    // Before its first migration, a database has no identity.
+    backups.alter(&format!(
+        "sed -i 's/\"identity\": .*,/\"identity\": \"\",/' /backup/{second}/manifest.json"
+    ));
+    next_second();
+    let end = backups.dump(1);
+    assert!(end.succeeded, "{}", end.told);
+    let left = backups.names();
+    assert_eq!((left.len(), &left[0]), (2, &first), "{left:?}");
 }
 
 #[tokio::test]

@@ -7,10 +7,11 @@ work=${BACKUP_WORK:-/tmp}
 umask 077
 export RCLONE_CONFIG="$work/rclone.conf" RCLONE_CACHE_DIR="$work" RCLONE_LOG_LEVEL=ERROR RCLONE_CONTIMEOUT=30s
 : >"$RCLONE_CONFIG"
+# By the slash it is a folder. If rclone may not look, it takes a name for a file, and that hides the reason.
 place=bucket:$BUCKET/
 if [ -n "${ENCRYPTION_PASSWORD:-}" ]; then
   RCLONE_CONFIG_SAFE_PASSWORD=$(printf '%s' "$ENCRYPTION_PASSWORD" | rclone obscure -)
-  export RCLONE_CONFIG_SAFE_PASSWORD RCLONE_CONFIG_SAFE_TYPE=crypt RCLONE_CONFIG_SAFE_REMOTE="bucket:$BUCKET"
+  export RCLONE_CONFIG_SAFE_PASSWORD RCLONE_CONFIG_SAFE_TYPE=crypt RCLONE_CONFIG_SAFE_REMOTE="$place"
   export RCLONE_CONFIG_SAFE_FILENAME_ENCRYPTION=off RCLONE_CONFIG_SAFE_DIRECTORY_NAME_ENCRYPTION=false
   place=safe:
 fi

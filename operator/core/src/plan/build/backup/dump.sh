@@ -122,19 +122,30 @@ describe() {
 # identity <manifest>: prints the identity of the database of a backup.
 identity() { sed -n 's/^ *"identity": "\(.*\)".*/\1/p' "$1"; }
 
-# refuse_another <folder>: ends if the newest backup is of another database, whose backups this one would replace one by one.
+# is_of_another <backup>: whether that backup is of another database than this one, whose identity is $own. Before its first migration a
+# database has none.
+is_of_another() {
+  local owner
+  owner=$(identity "$folder/$1/manifest.json")
+  [[ -n $owner && $owner != "$own" ]]
+}
+
+# Ends if the newest backup is of another database, whose backups this one would replace one by one.
 refuse_another() {
   local newest
   newest=$(finished | sed -n 1p)
-  [[ -z $newest || $(identity "$folder/$newest/manifest.json") == "$(identity "$1/manifest.json")" ]] \
-    || die "the volume has backups of another database, the newest is $newest: begin the database with it (database.restoreFrom), or delete the volume claim of the backups if nobody needs them"
+  if [[ -n $newest ]] && is_of_another "$newest"; then
+    die "the volume has backups of another database, the newest is $newest: begin the database with it (database.restoreFrom), or delete the volume claim of the backups if nobody needs them"
+  fi
 }
 
-# Removes all but the newest backups, and never the newest one that was verified.
+# Removes all but the newest backups of this database, and never the newest one that was verified.
 prune() {
   local kept=0 verified=no name
   while IFS= read -r name; do
-    if ((kept < KEEP)); then
+    if is_of_another "$name"; then
+      continue
+    elif ((kept < KEEP)); then
       kept=$((kept + 1))
     elif [[ $verified == yes || ! -e $folder/$name/verified ]]; then
       # Without a manifest it is no backup, also when this is interrupted.
@@ -161,7 +172,8 @@ connect
 dump "$part" "$backup"
 # psql succeeds also when a program that it runs does not.
 [[ -s $part/manifest.json ]] || exit 1
-refuse_another "$part"
+own=$(identity "$part/manifest.json")
+refuse_another
 sync "$part"/* "$part"
 mv -T "$part" "$folder/$backup"
 sync "$folder"
