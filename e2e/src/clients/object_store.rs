@@ -34,7 +34,7 @@ impl ObjectStore {
         let user = json!({
             "name": "e2e",
             "credentials": [{"accessKey": access, "secretKey": secret}],
-            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+            "actions": ["Read", "Write", "List", "Tagging"],
         });
         let files = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME},

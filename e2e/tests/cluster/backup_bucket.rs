@@ -32,14 +32,19 @@ async fn secret(stack: &Stack, name: &str, password: &str, encryption: &str) -> 
     kubectl(stack, &create).await.map(drop)
 }
 
-/// Starts a backup that fails, and returns what the stack says.
-async fn fails(stack: &Stack, name: &str) -> Result<String> {
+/// Makes a backup that fails, until the stack names the reason.
+async fn fails(stack: &Stack, name: &str, reason: &str) -> Result<()> {
     let job = format!("job/{name}");
     let create = ["create", "job", name, "--from=cronjob/acme-backup"];
     kubectl(stack, &create).await?;
-    let condition = stack.until_reason("BackupReady", "False", "Failed").await?;
-    kubectl(stack, &["delete", &job, "--cascade=foreground"]).await?;
-    Ok(condition.message)
+    await_condition("the failed backup is named", async || {
+        let condition = stack.current("BackupReady", "False").await?;
+        ensure!(condition.message.contains(reason), "{condition:?}");
+        Ok(())
+    })
+    .await?;
+    let delete = ["delete", &job, "--cascade=foreground"];
+    kubectl(stack, &delete).await.map(drop)
 }
 
 #[tokio::test]
@@ -60,14 +65,14 @@ async fn a_backup_is_encrypted_in_a_bucket_and_the_next_stack_begins_with_it() -
             let url = format!("https://example.com/saved/{number}");
             links.push((gateway.shorten(&url).await?, url));
         }
-        let message = fails(&stack, "wrong-password").await?;
-        ensure!(message.contains("SignatureDoesNotMatch"), "{message}");
+        fails(&stack, "wrong-password", "SignatureDoesNotMatch").await?;
         let missing = bucket("missing", "bucket");
         stack.edit(backed_up(&missing)).await?;
-        let message = fails(&stack, "missing-bucket").await?;
-        ensure!(message.contains("NoSuchBucket"), "{message}");
+        stack.ready().await?;
+        fails(&stack, "missing-bucket", "AccessDenied").await?;
 
         stack.edit(backed_up(&backups)).await?;
+        stack.ready().await?;
         run_now(&stack, "backup").await?;
         stack
             .until_reason("BackupReady", "True", "Complete")
