@@ -147,7 +147,7 @@ fn has(spec: &Value, path: &str) -> bool {
     !found.is_empty()
 }
 
-/// What the stack has to keep.
+/// The links, jobs and keys that neither upgrade nor rollback may lose.
 struct Known {
     gateway: GatewayClient,
     /// Codes with their destinations.

@@ -30,7 +30,7 @@ async fn a_stack_that_lost_fields_without_an_edit_stays_as_it_is() {
     reshape(&world, &json!({}));
     world.settle().await;
     assert_eq!(world.server.writes(), []);
-    // Nobody can tell whether the definition is older.
+    // Whether the definition is older is unknown until it can be read.
     world
         .server
         .fail_reads_of("v1alpha1", Some(Fault::Refuse(503)));

@@ -19,7 +19,7 @@ pub(in crate::plan::stores) struct Rule {
     /// Name of the server in messages.
     pub(in crate::plan::stores) noun: &'static str,
     pub(in crate::plan::stores) steps: Steps,
-    /// What leads to a version without the steps to it, in words.
+    /// Another way to a version that no step reaches, as the end of a sentence; empty if there is none.
     pub(in crate::plan::stores) instead: &'static str,
 }
 

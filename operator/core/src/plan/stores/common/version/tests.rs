@@ -74,7 +74,7 @@ fn a_named_image_that_skips_or_goes_back_is_refused_with_the_next_step() {
     );
     let back = named("rabbitmq:4.0-management").unwrap_err();
     assert!(back.contains("does not go back"), "{back}");
-    // Nobody can tell the version of a digest.
+    // A digest contains no version.
     assert!(named("rabbitmq@sha256:abc").is_ok());
 }
 
