@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 13] = [
+const MIGRATIONS: [(i64, &str, &str); 17] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -81,6 +81,26 @@ const MIGRATIONS: [(i64, &str, &str); 13] = [
         13,
         "database_identity",
         include_str!("../../migrations/0013_database_identity.sql"),
+    ),
+    (
+        14,
+        "clicks",
+        include_str!("../../migrations/0014_clicks.sql"),
+    ),
+    (
+        15,
+        "link_labels",
+        include_str!("../../migrations/0015_link_labels.sql"),
+    ),
+    (
+        16,
+        "links_by_creator",
+        include_str!("../../migrations/0016_links_by_creator.sql"),
+    ),
+    (
+        17,
+        "links_by_creation",
+        include_str!("../../migrations/0017_links_by_creation.sql"),
     ),
 ];
 
