@@ -485,6 +485,7 @@ async fn a_new_database_begins_with_a_backup_and_never_a_second_time() {
             ("POSTGRES_USER", "links"),
             ("POSTGRES_DB", "links"),
             ("POSTGRES_PASSWORD", "s3cret"),
+            ("RESTORE_PLACE", "the claim old"),
         ];
         // A network of its own, because the server listens on its usual port.
         let script = [COMMON, RESTORE, BEGIN].concat();
@@ -518,9 +519,18 @@ async fn a_new_database_begins_with_a_backup_and_never_a_second_time() {
     );
     let other = begin(&[("RESTORE_BACKUP", &second)]);
     assert!(
-        !other.succeeded && other.told.contains(&format!("{first} before")),
+        !other.succeeded
+            && other
+                .told
+                .contains(&format!("{first} of the claim old before")),
         "{}",
         other.told
+    );
+    let elsewhere = begin(&[("RESTORE_PLACE", "the claim other")]);
+    let told = &elsewhere.told;
+    assert!(
+        !elsewhere.succeeded && told.contains("of the claim old before"),
+        "{told}"
     );
     backups.alter("rm /backup/data/pgdata/restored");
     let end = begin(&[]);
@@ -530,6 +540,54 @@ async fn a_new_database_begins_with_a_backup_and_never_a_second_time() {
         end.told
     );
     assert_eq!(links(&backups), "2001\n");
+}
+
+/// Returns the script of a page that restores a dump into a running database.
+fn restore_of_the_page() -> String {
+    let page = include_str!("../../docs/backup.md");
+    let (_, script) = page.split_once("-- sh -c '{\n").unwrap();
+    let (script, _) = script.split_once("' <links.dump").unwrap();
+    format!("{{\n{script}")
+}
+
+#[tokio::test]
+async fn the_page_restores_an_older_dump_in_place_of_everything_or_changes_nothing() {
+    let backups = Backups::of(TABLES).await;
+    let dump = format!("/backup/{}/links.dump", name(&backups.made()));
+    // A newer release has another table, and the link of after the dump.
+    backups
+        .execute("CREATE TABLE audit_log (id bigint); INSERT INTO links (code) VALUES ('after')")
+        .await;
+    let port = backups.source.get_port().to_string();
+    let restore = |dump: &str| {
+        // The notices are on standard error.
+        let script = format!(
+            "({}) <{dump} 2>/dev/null | tail -n 1",
+            restore_of_the_page()
+        );
+        let database = backups.source.get_database().unwrap();
+        let end = backups.run(
+            &script,
+            &[
+                ("PGHOST", "127.0.0.1"),
+                ("PGPORT", &port),
+                ("POSTGRES_USER", "postgres"),
+                ("POSTGRES_DB", database),
+            ],
+        );
+        end.told
+    };
+    let after =
+        "SELECT count(*) FROM audit_log; SELECT 1 / count(*) FROM links WHERE code = 'after'";
+    backups.alter(&format!("head --bytes=-100 {dump} >/backup/cut.dump"));
+    let told = restore("/backup/cut.dump");
+    assert!(!told.ends_with("COMMIT\n"), "{told}");
+    backups.execute(after).await;
+    let told = restore(&dump);
+    assert!(told.ends_with("COMMIT\n"), "{told}");
+    let before = "CREATE TABLE audit_log (id bigint); SELECT 1 / (count(*) - 2000) FROM links; \
+        SELECT 1 / (1 - count(*)) FROM links WHERE code = 'after'";
+    backups.execute(before).await;
 }
 
 /// Runs a script like [`run`], without the network of this machine.

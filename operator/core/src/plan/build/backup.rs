@@ -83,7 +83,7 @@ pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
         volumes: Some(volumes),
         ..PodSpec::default()
     };
-    Some(cron_job::build(stack, Component::Backup, times, pod, &[]))
+    Some(cron_job::build(stack, Component::Backup, times, pod))
 }
 
 /// Returns the PersistentVolumeClaim `<stack>-backup`, which outlives the stack in any case; none for a bucket.
@@ -183,7 +183,10 @@ fn backups(stack: &ValidatedStack, backup: &Backup) -> Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::{
+        model::pod_patch::PodPatch,
+        testing::{golden, stack::minimal_stack},
+    };
 
     #[test]
     fn the_backups_of_a_minimal_stack() {
@@ -236,6 +239,19 @@ mod tests {
         }
         let held = minimal_stack();
         assert_eq!((cron_job(&held), claim(&held)), (None, None));
+    }
+
+    #[test]
+    fn its_pods_run_as_the_user_that_the_platform_assigns() {
+        let mut stack = minimal_stack().backed_up();
+        let changes = serde_json::json!({"spec": {"securityContext": {"$patch": "replace", "runAsNonRoot": true}}});
+        let changes = PodPatch::read(changes.as_object().unwrap()).unwrap();
+        stack.pod_templates.insert(Component::App, changes);
+        for job in [cron_job(&stack), verify(&stack)] {
+            let job = job.unwrap().spec.unwrap().job_template.spec.unwrap();
+            let pod = job.template.spec.unwrap().security_context.unwrap();
+            assert_eq!((pod.run_as_user, pod.fs_group), (None, None));
+        }
     }
 
     #[test]

@@ -20,8 +20,8 @@ use crate::{
     plan::{objects::pod, stores::certificates},
 };
 
-/// Fields of a pod that follow the app's `podTemplate`.
-const PLACEMENT: [&str; 9] = [
+/// Fields of a pod that follow the app's `podTemplate`. The security context is one of them: some platforms assign the user.
+const FOLLOWED: [&str; 10] = [
     "affinity",
     "dnsConfig",
     "dnsPolicy",
@@ -30,6 +30,7 @@ const PLACEMENT: [&str; 9] = [
     "priorityClassName",
     "runtimeClassName",
     "schedulerName",
+    "securityContext",
     "tolerations",
 ];
 /// Number of seconds for which a time that was missed is made up for.
@@ -47,14 +48,12 @@ pub(super) struct Times {
     pub(super) limit: i64,
 }
 
-/// Returns the CronJob `<stack>-<component>`. Its pods follow the app's `podTemplate` in where they run and in these other
-/// fields of a pod.
+/// Returns the CronJob `<stack>-<component>`.
 pub(super) fn build(
     stack: &ValidatedStack,
     component: Component,
     times: Times,
     pod: PodSpec,
-    of_app: &[&str],
 ) -> CronJob {
     let identity = &stack.identity;
     CronJob {
@@ -76,7 +75,7 @@ pub(super) fn build(
                     backoff_limit: Some(3),
                     active_deadline_seconds: Some(times.limit),
                     ttl_seconds_after_finished: Some(KEPT),
-                    template: template(stack, component, pod, of_app),
+                    template: template(stack, component, pod),
                     ..JobSpec::default()
                 }),
             },
@@ -85,20 +84,14 @@ pub(super) fn build(
     }
 }
 
-fn template(
-    stack: &ValidatedStack,
-    component: Component,
-    pod: PodSpec,
-    of_app: &[&str],
-) -> PodTemplateSpec {
+fn template(stack: &ValidatedStack, component: Component, pod: PodSpec) -> PodTemplateSpec {
     let pod = PodSpec {
         restart_policy: Some("Never".to_owned()),
         ..certificates::mounted(stack, component, pod)
     };
     let template = pod::without_sidecar(stack, component, String::new(), pod);
     let changes = stack.pod_templates.get(&Component::App);
-    let followed = [&PLACEMENT[..], of_app].concat();
-    let placed = changes.and_then(|changes| changes.only(&followed).onto(&template).ok());
+    let placed = changes.and_then(|changes| changes.only(&FOLLOWED).onto(&template).ok());
     let mut template = placed.unwrap_or(template);
     // Without the checksum that restarts pods: each run reads its Secrets anew.
     let metadata = template.metadata.as_mut();

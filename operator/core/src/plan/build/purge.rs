@@ -24,14 +24,11 @@ pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
         suspended: stack.stopped,
         limit: HOUR,
     };
-    // They are the app's own program.
-    let of_app = ["securityContext"];
     Some(cron_job::build(
         stack,
         Component::Purge,
         times,
         pod_spec(stack),
-        &of_app,
     ))
 }
 

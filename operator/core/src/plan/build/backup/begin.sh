@@ -2,9 +2,9 @@
 # of the data, and only what was restored and compared as a whole becomes the data.
 data=${DATA_FOLDER:-/var/lib/postgresql/data}
 if [[ -e $data/pgdata/restored ]]; then
-  began=$(<"$data/pgdata/restored")
-  [[ ${RESTORE_BACKUP:-$began} == "$began" ]] \
-    || die "the database began with the backup $began before, and its data stays as it is: remove database.restoreFrom to use it, or delete the volume claim of the database to begin with $RESTORE_BACKUP"
+  { read -r began; read -r place; } <"$data/pgdata/restored"
+  [[ ${RESTORE_BACKUP:-$began} == "$began" && $place == "$RESTORE_PLACE" ]] \
+    || die "the database began with the backup $began of $place before, and its data stays as it is: remove database.restoreFrom to use it, or delete the volume claim of the database to begin with ${RESTORE_BACKUP:-the newest backup} of $RESTORE_PLACE"
   printf 'the database began with the backup %s before\n' "$began"
   exit
 fi
@@ -26,7 +26,7 @@ unset PGDATA
 restore "$folder/$backup"
 kill -INT "$server"
 wait "$server"
-printf '%s\n' "$backup" >"$data/restoring/restored"
+printf '%s\n' "$backup" "$RESTORE_PLACE" >"$data/restoring/restored"
 sync "$data/restoring/restored"
 mv -T "$data/restoring" "$data/pgdata"
 sync "$data"

@@ -96,7 +96,7 @@ pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
         ]),
         ..PodSpec::default()
     };
-    Some(cron_job::build(stack, Component::Verify, times, pod, &[]))
+    Some(cron_job::build(stack, Component::Verify, times, pod))
 }
 
 /// Returns the server. As an init container that is always restarted, it runs beside the containers after it and ends with

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaimVolumeSource, PodSpec, Volume};
 
+use super::server::{DATA, DATA_FOLDER};
 use crate::{
     model::stack::{RestorePlace, ValidatedStack},
     plan::{
@@ -27,6 +28,7 @@ pub(super) fn before(stack: &ValidatedStack, mut server: PodSpec) -> PodSpec {
     let mut mounts = own.volume_mounts.clone().unwrap_or_default();
     mounts.push(volume::read_only(VOLUME, "/backup"));
     let mut env = own.env.clone().unwrap_or_default();
+    env.push(pod::env("RESTORE_PLACE", place(&from.place)));
     env.extend(
         from.backup
             .as_ref()
@@ -48,13 +50,25 @@ pub(super) fn before(stack: &ValidatedStack, mut server: PodSpec) -> PodSpec {
     let (fetch, volume) = match &from.place {
         RestorePlace::Claim(claim_name) => (None, claim(claim_name)),
         RestorePlace::Bucket(from_bucket) => {
-            let fetch = bucket::fetch(from_bucket, from.backup.as_deref());
+            let mut fetch = bucket::fetch(from_bucket, from.backup.as_deref());
+            let mounts = fetch.volume_mounts.get_or_insert_default();
+            mounts.push(volume::read_only(DATA, DATA_FOLDER));
             (Some(fetch), bucket::scratch(VOLUME, &from_bucket.scratch))
         }
     };
     server.init_containers = Some(fetch.into_iter().chain([restore]).collect());
     server.volumes.get_or_insert_default().push(volume);
     server
+}
+
+/// Returns the words for the place in messages. The volume of the database keeps them.
+fn place(place: &RestorePlace) -> String {
+    match place {
+        RestorePlace::Claim(name) => format!("the claim {name}"),
+        RestorePlace::Bucket(bucket) => {
+            format!("the bucket {} at {}", bucket.path, bucket.endpoint)
+        }
+    }
 }
 
 fn claim(name: &str) -> Volume {

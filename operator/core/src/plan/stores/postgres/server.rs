@@ -18,6 +18,10 @@ use crate::{
     },
 };
 
+/// Volume of the data.
+pub(super) const DATA: &str = "data";
+/// Folder of the data in the containers.
+pub(super) const DATA_FOLDER: &str = "/var/lib/postgresql/data";
 /// Settings whose defaults do not suit a small volume and a container.
 const SETTINGS: [&str; 7] = [
     // The server would be killed if the node offers huge pages that the container may not use.
@@ -80,7 +84,7 @@ fn server(settings: &Pod, secret: &str) -> Container {
         liveness_probe: Some(pod::with_timing(accepts_connections(), 30, 5, 2)),
         readiness_probe: Some(pod::with_timing(accepts_connections(), 10, 5, 2)),
         volume_mounts: Some(vec![
-            volume::mount("data", "/var/lib/postgresql/data"),
+            volume::mount(DATA, DATA_FOLDER),
             volume::mount("run", "/var/run/postgresql"),
             volume::mount("tmp", "/tmp"),
             volume::mount("shm", "/dev/shm"),
