@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes programs.txt anew: `refresh.py crawler-user-agents.json`, with the file of the release that README.md names."""
+"""Writes programs.txt anew, as README.md describes: `refresh.py <version> crawler-user-agents.json`."""
 
 import itertools
 import json
@@ -41,7 +41,8 @@ def alternatives(kind, value):
 
 
 def main():
-    crawlers = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    version, source = sys.argv[1:]
+    crawlers = json.loads(pathlib.Path(source).read_text())
     found = {text for crawler in crawlers for text in texts(parser.parse(crawler["pattern"]))}
     assert all(len(text) >= 3 and text.isascii() and text.isprintable() for text in found), found
     # A text within another one adds nothing.
@@ -49,7 +50,7 @@ def main():
     for crawler in crawlers:
         for agent in crawler["instances"]:
             assert any(text in agent for text in shortest), agent
-    page = "".join(f"{text}\n" for text in shortest)
+    page = f"# crawler-user-agents {version}\n" + "".join(f"{text}\n" for text in shortest)
     pathlib.Path(__file__).with_name("programs.txt").write_text(page)
 
 

@@ -11,8 +11,8 @@ use std::{
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use tokio::task::spawn_blocking;
 
-/// The texts of user agents of programs, one a line; see the README beside the file.
-const KNOWN: &str = include_str!("../../data/crawler-user-agents/programs.txt");
+/// The version of the list, and the texts of user agents of programs, one a line; see the README beside the file.
+const LIST: &str = include_str!("../../data/crawler-user-agents/programs.txt");
 /// Further texts: link previews, clients without a person, health checks, and words of programs that nobody knows yet.
 const MORE: [&str; 31] = [
     "Akkoma",
@@ -53,13 +53,17 @@ const KEPT: usize = 1024;
 
 /// Finds any of the texts. `None` if there were too many of them, which a test excludes.
 static TEXTS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    let texts = KNOWN.lines().chain(MORE);
+    let texts = known().chain(MORE);
     // An automaton with all transitions takes 7 MiB instead of 0.4.
     let build = AhoCorasick::builder()
         .kind(Some(AhoCorasickKind::ContiguousNFA))
         .build(texts);
     build.ok()
 });
+
+fn known() -> impl Iterator<Item = &'static str> {
+    LIST.lines().skip(1)
+}
 
 /// Builds what finds the texts, on a thread of its own: it takes some milliseconds.
 pub(super) fn prepare() {
@@ -174,9 +178,17 @@ mod tests {
     }
 
     #[test]
+    fn the_list_is_of_the_release_that_its_page_names() {
+        let page = include_str!("../../data/crawler-user-agents/README.md");
+        let first = LIST.lines().next().unwrap();
+        let version = first.strip_prefix("# crawler-user-agents ").unwrap();
+        assert!(page.contains(&format!(") {version}, under")), "{version}");
+    }
+
+    #[test]
     fn the_texts_fit_and_none_is_empty() {
         assert!(TEXTS.is_some());
-        assert!(KNOWN.lines().chain(MORE).all(|text| text.len() >= 3));
+        assert!(known().chain(MORE).all(|text| text.len() >= 3));
         assert!(MORE.is_sorted());
     }
 }
