@@ -18,8 +18,6 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use http::{HeaderMap, Method};
-
 pub use self::{
     counter::{Batch, Counter, Counts, Entry},
     flusher::FlushTask,
@@ -66,12 +64,6 @@ impl Clicks {
             store,
         };
         (clicks, FlushTask::start(flusher))
-    }
-
-    /// Returns what a request shows about its sender; `None` if it is no click, whatever its answer is.
-    #[must_use]
-    pub fn visit(&self, method: &Method, headers: &HeaderMap) -> Option<Visit> {
-        Visit::of(method, headers)
     }
 
     /// Counts a visit that was redirected to the destination of a link.

@@ -33,35 +33,22 @@ pub async fn follow(
 ) -> Result<Followed, Error> {
     let resolved = state.links.find(code).await?;
     let settings = &state.config.links;
-    match resolved {
+    let (response, is_live) = match resolved {
         Resolved::To(url) if settings.links_forward_query => {
-            live(redirect(with_query(url, query)?, fields))
+            (redirect(with_query(url, query)?, fields), true)
         }
-        Resolved::To(url) => live(redirect(url, fields)),
-        Resolved::Gone => dead(target(
-            settings.links_expired_target.as_ref(),
-            Error::Expired,
-        )),
-        Resolved::Down(takedown) => Err(Error::taken_down(takedown, &state.public_base)),
-        Resolved::Nothing => dead(target(
-            settings.links_unknown_target.as_ref(),
-            Error::NotFound,
-        )),
-    }
-}
-
-fn live(response: Result<Response, Error>) -> Result<Followed, Error> {
-    response.map(|response| Followed {
-        response,
-        is_live: true,
-    })
-}
-
-fn dead(response: Result<Response, Error>) -> Result<Followed, Error> {
-    response.map(|response| Followed {
-        response,
-        is_live: false,
-    })
+        Resolved::To(url) => (redirect(url, fields), true),
+        Resolved::Gone => {
+            let expired = settings.links_expired_target.as_ref();
+            (target(expired, Error::Expired), false)
+        }
+        Resolved::Down(takedown) => return Err(Error::taken_down(takedown, &state.public_base)),
+        Resolved::Nothing => {
+            let unknown = settings.links_unknown_target.as_ref();
+            (target(unknown, Error::NotFound), false)
+        }
+    };
+    response.map(|response| Followed { response, is_live })
 }
 
 /// Redirects to a target of the settings.

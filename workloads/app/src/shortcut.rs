@@ -41,6 +41,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header::CONTENT_LENG
 use shortener_common::server::{Client, Handler, Request};
 
 use crate::{
+    clicks::Visit,
     code::Code,
     observe::{Head, RequestLifecycle},
     redirect::follow,
@@ -105,7 +106,7 @@ impl Handler for Shortcut {
         };
         let lifecycle = RequestLifecycle::begin(&self.state, known, &head.headers);
         let clicks = self.state.clicks.as_ref();
-        let visit = clicks.and_then(|clicks| clicks.visit(&head.method, &head.headers));
+        let visit = clicks.and_then(|_| Visit::of(&head.method, &head.headers));
         let fields = emptied(mem::take(&mut head.headers));
         let mut is_live = false;
         let handler = async {
