@@ -5,6 +5,7 @@
 mod annotations;
 mod autoscaling;
 mod cache;
+mod clicks;
 mod component;
 mod database;
 mod destinations;
@@ -27,6 +28,7 @@ mod vector;
 pub use annotations::RESERVED_ANNOTATIONS;
 pub use autoscaling::{AppAutoscaling, WorkersAutoscaling};
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
+pub use clicks::ClicksSpec;
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{
     BackupBucket, BackupSpec, BackupVerification, BackupVolume, DatabasePooler, DatabaseSpec,

@@ -143,7 +143,7 @@ pub struct ServeArgs {
     #[arg(long, env, hide_env_values = true)]
     pub job_id_key: Option<String>,
     /// Maximum number of database connections for requests, half of them for look-ups and at least one for each kind; one
-    /// more connection is used for health probes.
+    /// more is used for health probes, and one for clicks.
     #[arg(long, env, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_max_connections: u32,
     /// Space for the database on its volume, in bytes. From 70 % of it on, requests without a key store no jobs and
@@ -201,6 +201,9 @@ pub struct ServeArgs {
     /// The answers to visitors.
     #[command(flatten)]
     pub links: LinksArgs,
+    /// Counts clicks on links if true.
+    #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
+    pub clicks_enabled: bool,
     /// Origins whose scripts may use the API, separated by commas, such as `https://app.example.com`; `*` stands for every
     /// origin. Without an origin, only pages of the service itself may.
     #[arg(long, env, value_delimiter = ',', value_parser = cors::origin)]
@@ -321,6 +324,7 @@ mod tests {
         let defaults = serve(&[]).unwrap();
         assert_eq!(defaults.request_timeout.as_secs(), time_limits::REQUEST);
         assert_eq!(defaults.drain_timeout.as_secs(), time_limits::DRAIN);
+        assert_eq!(defaults.drain_delay.as_secs(), time_limits::DRAIN_DELAY);
     }
 
     #[test]

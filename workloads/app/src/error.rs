@@ -106,6 +106,9 @@ pub enum Error {
         /// The URL of the service, which does not follow the link.
         blocked_by: String,
     },
+    /// The service counts no clicks.
+    #[error("Clicks are not counted: `links.clicks.enabled` is false.")]
+    ClicksDisabled,
     /// The link cannot be changed any more.
     #[error("The link has expired or was deleted, so it cannot be changed; create another one.")]
     LinkGone,

@@ -4,6 +4,7 @@
 
 pub mod auth;
 pub mod body;
+pub mod clicks;
 pub mod client;
 pub mod code;
 pub mod config;

@@ -20,7 +20,9 @@ use shortener_common::{
     vector::VectorMetrics,
 };
 
-use crate::{publisher::metrics::PublisherMetrics, route::Route, storage::Storage};
+use crate::{
+    clicks::ClickMetrics, publisher::metrics::PublisherMetrics, route::Route, storage::Storage,
+};
 
 pub use self::{auth::AuthMetrics, cache::CacheMetrics};
 
@@ -182,6 +184,11 @@ impl Metrics {
         CacheMetrics::register(&mut self.registry)
     }
 
+    /// Registers the metrics of clicks, which exist only if they are counted.
+    pub fn with_clicks(&mut self) -> ClickMetrics {
+        ClickMetrics::register(&mut self.registry)
+    }
+
     /// Registers the metrics of the publisher, which exist only with the queue profile.
     pub fn with_publisher(&mut self) -> PublisherMetrics {
         PublisherMetrics::register(&mut self.registry)
@@ -276,6 +283,7 @@ mod tests {
         let _storage = metrics.with_storage(Some(1));
         let _auth = metrics.with_auth();
         let _cache = metrics.with_cache();
+        let _clicks = metrics.with_clicks();
         let _publisher = metrics.with_publisher();
         metrics.with_buffers(&Memory::default());
         let text = Format::Classic.encode(metrics.registry()).unwrap();

@@ -13,6 +13,13 @@ use crate::{
     code::Code, error::Error, location, state::SharedState, store::Resolved, target::MAX_LOCATION,
 };
 
+/// The answer to a code.
+pub struct Followed {
+    pub response: Response,
+    /// True if it leads to the destination of a link, and false if it leads to a target of the settings.
+    pub is_live: bool,
+}
+
 /// Redirects to the destination of a short link. The query is that of the request, and `fields` is an empty map for the
 /// response.
 ///
@@ -23,18 +30,25 @@ pub async fn follow(
     code: Code<'_>,
     query: Option<&str>,
     fields: HeaderMap,
-) -> Result<Response, Error> {
+) -> Result<Followed, Error> {
     let resolved = state.links.find(code).await?;
     let settings = &state.config.links;
-    match resolved {
+    let (response, is_live) = match resolved {
         Resolved::To(url) if settings.links_forward_query => {
-            redirect(with_query(url, query)?, fields)
+            (redirect(with_query(url, query)?, fields), true)
         }
-        Resolved::To(url) => redirect(url, fields),
-        Resolved::Gone => target(settings.links_expired_target.as_ref(), Error::Expired),
-        Resolved::Down(takedown) => Err(Error::taken_down(takedown, &state.public_base)),
-        Resolved::Nothing => target(settings.links_unknown_target.as_ref(), Error::NotFound),
-    }
+        Resolved::To(url) => (redirect(url, fields), true),
+        Resolved::Gone => {
+            let expired = settings.links_expired_target.as_ref();
+            (target(expired, Error::Expired), false)
+        }
+        Resolved::Down(takedown) => return Err(Error::taken_down(takedown, &state.public_base)),
+        Resolved::Nothing => {
+            let unknown = settings.links_unknown_target.as_ref();
+            (target(unknown, Error::NotFound), false)
+        }
+    };
+    response.map(|response| Followed { response, is_live })
 }
 
 /// Redirects to a target of the settings.

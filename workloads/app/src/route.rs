@@ -42,7 +42,7 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 21] = [
+pub const ROUTES: [RouteRow; 23] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
@@ -66,6 +66,8 @@ pub const ROUTES: [RouteRow; 21] = [
     scoped("/api/admin/links/{code}", Scope::Admin),
     scoped("/api/admin/links/{code}/disable", Scope::Admin),
     scoped("/api/admin/links/{code}/enable", Scope::Admin),
+    scoped("/api/admin/links/{code}/clicks", Scope::Admin),
+    scoped("/api/admin/clicks/top", Scope::Admin),
     scoped("/api/admin/dead-letters", Scope::Admin),
     scoped("/api/admin/dead-letters/{id}", Scope::Admin),
     scoped("/api/admin/dead-letters/replay", Scope::Admin),

@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     observe,
     routes::{
-        admin::{audit, dead_letters, links},
+        admin::{audit, clicks, dead_letters, links},
         docs, health, jobs, metrics, openapi, redirect, shorten,
     },
     state::AppState,
@@ -19,7 +19,7 @@ use crate::{
 
 /// Returns the handlers of the public port, each with its template. The preview of a link has none: the router has no
 /// pattern for a suffix, so [`redirect::follow`] passes it on.
-pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 19] {
+pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 21] {
     [
         ("/health", get(health::health)),
         ("/metrics", get(metrics::public)),
@@ -38,6 +38,8 @@ pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 19] {
         ),
         ("/api/admin/links/{code}/disable", post(links::disable)),
         ("/api/admin/links/{code}/enable", post(links::enable)),
+        ("/api/admin/links/{code}/clicks", get(clicks::of_link)),
+        ("/api/admin/clicks/top", get(clicks::top)),
         ("/api/admin/dead-letters", get(dead_letters::list)),
         ("/api/admin/dead-letters/{id}", get(dead_letters::get)),
         ("/api/admin/dead-letters/replay", post(dead_letters::replay)),

@@ -20,6 +20,7 @@ use tokio::{
 
 use crate::{
     auth::Guard,
+    clicks::{Clicks, FlushTask},
     code::CodeSpace,
     config::ServeArgs,
     indexer::Indexer,
@@ -30,10 +31,12 @@ use crate::{
     routes::docs::MAX_PAYLOADS,
     shortcut::Shortcut,
     state::{AppState, Observed, Profiles, Queue, Vector},
+    storage::Storage,
     store::{
         audit::Audit,
         cache::{Cache, source::Source},
         cached::CachedLinks,
+        clicks::{ClickStore, ClickWriter},
         jobs::Jobs,
         postgres::Links,
         purge_sweeper::PurgeSweeper,
@@ -53,6 +56,8 @@ pub struct Server {
     internal: TcpListener,
     /// Background tasks, which are aborted with the server.
     background: JoinSet<()>,
+    /// The task that writes clicks; `None` if they are not counted.
+    clicks: Option<FlushTask>,
 }
 
 impl Server {
@@ -98,9 +103,8 @@ impl Server {
             background.spawn(supervised("indexer", indexer.run()));
             let _ = timeout(VECTOR_GRACE, store.up()).await;
         }
-        let storage = metrics.with_storage(config.database_capacity_bytes);
-        let follow = storage.clone().follow(database.clone());
-        background.spawn(supervised("storage", follow));
+        let storage = storage(&config, &mut metrics, &database, &mut background);
+        let (clicks, flush) = clicks(&config, &mut metrics, &memory, &database)?.unzip();
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
         if let Some(cache) = cache.clone() {
             let sweeper = PurgeSweeper::new(links.management().clone(), cache);
@@ -110,6 +114,7 @@ impl Server {
             storage,
             guard: guard(&config, &mut metrics, &mut background),
             cache,
+            clicks,
             queue,
             vector,
         };
@@ -123,6 +128,7 @@ impl Server {
             public,
             internal,
             background,
+            clicks: flush,
         })
     }
 
@@ -147,6 +153,7 @@ impl Server {
             public,
             internal,
             background: _background,
+            clicks,
         } = self;
         let config = &state.config;
         let settings = ServerSettings {
@@ -172,6 +179,9 @@ impl Server {
         let handler = Shortcut::new(state.clone(), router::public(state.clone()));
         let handler = Unescaped(handler);
         let complete = server::serve(public, handler, settings, leave).await;
+        if let Some(clicks) = clicks {
+            clicks.end().await;
+        }
         let _ = finished.send(true);
         let _ = internal.await;
         tracing::info!(event = "stopped", complete, "stopped");
@@ -203,6 +213,35 @@ fn queue(
             publisher,
         }
     }))
+}
+
+/// Returns the reserve of the database, and follows its size in the background.
+fn storage(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    database: &Database,
+    background: &mut JoinSet<()>,
+) -> Storage {
+    let storage = metrics.with_storage(config.database_capacity_bytes);
+    let follow = storage.clone().follow(database.clone());
+    background.spawn(supervised("storage", follow));
+    storage
+}
+
+/// Returns the clicks and the task that writes them; `None` if they are not counted.
+fn clicks(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    memory: &Memory,
+    database: &Database,
+) -> anyhow::Result<Option<(Clicks, FlushTask)>> {
+    if !config.clicks_enabled {
+        return Ok(None);
+    }
+    let store = ClickStore::new(database.clone());
+    let writer = ClickWriter::new(config.database.connect_options()?);
+    let clicks = Clicks::start(memory.clicks, store, writer, metrics.with_clicks());
+    Ok(Some(clicks))
 }
 
 /// Returns the check of keys, and follows their folders in the background.

@@ -19,12 +19,14 @@
 //!      v
 //!  RequestLifecycle::end         problem or page, fields for the client, metrics, log line, span     <- one code for both
 //!      |
+//!      |    Clicks::count (clicks.rs)        a redirect to the destination of a link: the router has none
+//!      |
 //!      v
 //!  connection
 //! ```
 //!
 //! The router stands apart because of what it costs: it clones the route and boxes the body, the state and each future,
-//! some twenty allocations. The ways differ in nothing else; a test sends the same requests along both.
+//! some twenty allocations. It never follows a link: what is no code here is none there. The ways differ in nothing else; a test sends the same requests along both.
 
 use std::{mem, pin::pin};
 
@@ -35,10 +37,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::FutureExt;
-use http::{HeaderMap, HeaderValue, Method, Uri, header::CONTENT_LENGTH};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header::CONTENT_LENGTH};
 use shortener_common::server::{Client, Handler, Request};
 
 use crate::{
+    clicks::Visit,
     code::Code,
     observe::{Head, RequestLifecycle},
     redirect::follow,
@@ -102,13 +105,26 @@ impl Handler for Shortcut {
             client,
         };
         let lifecycle = RequestLifecycle::begin(&self.state, known, &head.headers);
+        let clicks = self.state.clicks.as_ref();
+        let visit = clicks.and_then(|_| Visit::of(&head.method, &head.headers));
         let fields = emptied(mem::take(&mut head.headers));
+        let mut is_live = false;
         let handler = async {
-            let followed = follow(&self.state, code, head.uri.query(), fields).await;
-            followed.unwrap_or_else(IntoResponse::into_response)
+            match follow(&self.state, code, head.uri.query(), fields).await {
+                Ok(followed) => {
+                    is_live = followed.is_live;
+                    followed.response
+                }
+                Err(error) => error.into_response(),
+            }
         };
         // Each step on its way would otherwise keep a handler of its own size, twice.
         let response = lifecycle.answer(pin!(handler)).await;
+        // The limit of all replicas may have replaced what the handler returned.
+        let is_followed = is_live && response.status() == StatusCode::FOUND;
+        if let (true, Some(clicks), Some(visit)) = (is_followed, clicks, visit) {
+            clicks.count(code, &visit);
+        }
         if head.method == Method::HEAD {
             return without_body(response);
         }

@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     auth::Guard,
+    clicks::Clicks,
     config::ServeArgs,
     cors::Cors,
     destination::Destinations,
@@ -55,6 +56,8 @@ pub struct SharedState {
     pub links: CachedLinks,
     /// The jobs; `None` if the queue profile is off.
     pub queue: Option<Queue>,
+    /// The clicks; `None` if they are not counted.
+    pub clicks: Option<Clicks>,
     /// The documents; `None` if the vector profile is off.
     pub vector: Option<Vector>,
     /// The metrics.
@@ -87,6 +90,8 @@ pub struct Profiles {
     pub guard: Guard,
     /// The cache, which also holds the shared rate limits.
     pub cache: Option<Arc<Cache>>,
+    /// The clicks.
+    pub clicks: Option<Clicks>,
     /// The jobs.
     pub queue: Option<Queue>,
     /// The documents.
@@ -140,6 +145,7 @@ impl AppState {
             destinations: config.destinations.destinations(&config.public_url),
             cors: Cors::of(&config.cors_allow_origins),
             links,
+            clicks: profiles.clicks,
             queue: profiles.queue,
             vector: profiles.vector,
             metrics: observed.metrics,

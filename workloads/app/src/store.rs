@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod cache;
 pub mod cached;
+pub mod clicks;
 pub mod jobs;
 pub mod management;
 pub mod migrate;

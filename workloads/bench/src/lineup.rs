@@ -21,6 +21,7 @@ const CONSTANT: &str = "nginx, return 302";
 pub const MAP: &str = "nginx, map of the links";
 /// The app with all links in its cache.
 pub const CACHED: &str = "app, from the cache";
+const CACHED_UNCOUNTED: &str = "app, from the cache, clicks off";
 const CACHED_FREE: &str = "app, from the cache, limits off";
 const CACHED_BARE: &str = "app, from the cache, limits and log off";
 /// The app with a cache, and with every trace exported to a collector on this machine.
@@ -33,10 +34,11 @@ const GATEWAY: &str = "gateway, by itself";
 pub const THROUGH: &str = "gateway, then the app, from the cache";
 
 /// The rows of the table of redirects.
-pub const REDIRECTS: [&str; 7] = [
+pub const REDIRECTS: [&str; 8] = [
     CONSTANT,
     MAP,
     CACHED,
+    CACHED_UNCOUNTED,
     CACHED_FREE,
     CACHED_BARE,
     TRACED,
@@ -98,6 +100,10 @@ impl Lineup {
                 cached.clone().without_limits().with("RUST_LOG", "off"),
             ),
             (CACHED_FREE, cached.clone().without_limits()),
+            (
+                CACHED_UNCOUNTED,
+                cached.clone().with("CLICKS_ENABLED", false),
+            ),
             (CACHED, cached),
             (TRACED, traced),
             (DATABASE, Environment::default()),

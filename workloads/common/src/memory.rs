@@ -68,6 +68,8 @@ pub struct Memory {
     pub bodies: Budget,
     /// Jobs that the broker has not confirmed. A further one is refused.
     pub jobs: Budget,
+    /// The bytes for clicks that the database does not have yet. Further ones are not counted, and counted as lost.
+    pub clicks: usize,
     /// The bytes for spans that wait for the collector. Further ones are dropped, and counted with those of telemetry.
     pub spans: usize,
     /// The bytes for log records that wait for the collector, as for spans.
@@ -112,8 +114,10 @@ impl Memory {
         Self {
             // 768 of them, see the server.
             connections: part(36),
-            bodies: budget("bodies", 10),
-            jobs: budget("jobs", 9),
+            bodies: budget("bodies", 8),
+            jobs: budget("jobs", 8),
+            // 12,288 links, see the clicks of the app.
+            clicks: part(3),
             spans: part(4),
             log_records: part(4),
             log_lines: part(3),
@@ -150,6 +154,7 @@ mod tests {
         let budgets = [&memory.bodies, &memory.jobs];
         let buffers = [
             memory.connections,
+            memory.clicks,
             memory.spans,
             memory.log_records,
             memory.log_lines,

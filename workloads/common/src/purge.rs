@@ -39,6 +39,8 @@ enum Age {
     OfDocuments,
     /// That of entries of the audit log.
     OfAudit,
+    /// That of clicks.
+    OfClicks,
 }
 
 impl Age {
@@ -49,6 +51,7 @@ impl Age {
             Self::OfJobs => Some(extent.purge_retention_days),
             Self::OfDocuments => extent.purge_document_days,
             Self::OfAudit => Some(extent.purge_audit_days),
+            Self::OfClicks => Some(extent.purge_click_days),
         }
     }
 }
@@ -79,7 +82,7 @@ macro_rules! statement {
     };
 }
 
-const REMOVALS: [Removal; 9] = [
+const REMOVALS: [Removal; 11] = [
     Removal {
         summary: "UPDATE links",
         statement: statement!(
@@ -180,6 +183,29 @@ const REMOVALS: [Removal; 9] = [
         summary: "DELETE audit_log",
         statement: statement!("DELETE FROM audit_log", "audit_log", "id", "at", "true"),
         age: Age::OfAudit,
+    },
+    // The place of a row is its key here, because a day has several rows.
+    Removal {
+        summary: "DELETE clicks",
+        statement: concat!(
+            "DELETE FROM clicks WHERE (code, day) IN (SELECT code, day FROM clicks ",
+            "WHERE day >= coalesce(($1 AT TIME ZONE 'UTC')::date, '-infinity') ",
+            "AND day < (now() AT TIME ZONE 'UTC')::date - $2::int ",
+            "ORDER BY day LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING day::timestamp AT TIME ZONE 'UTC'"
+        ),
+        age: Age::OfClicks,
+    },
+    // Longer than an outage of the connection between a replica and a database that others reach.
+    Removal {
+        summary: "DELETE click_batches",
+        statement: statement!(
+            "DELETE FROM click_batches",
+            "click_batches",
+            "id",
+            "created_at",
+            "true"
+        ),
+        age: Age::Days(2),
     },
 ];
 

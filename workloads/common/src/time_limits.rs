@@ -26,6 +26,12 @@ pub const DATABASE_LONGEST: Duration = DATABASE_WAIT.saturating_add(DATABASE_OPE
 pub const REQUEST: u64 = 10;
 /// The time limit for requests in flight when the app stops, in seconds, if the settings say nothing.
 pub const DRAIN: u64 = 15;
+/// The time for which the app keeps serving when it stops, in seconds, if the settings say nothing.
+pub const DRAIN_DELAY: u64 = 5;
+/// The time limit for writing clicks after that.
+pub const CLICKS_END: Duration = Duration::from_secs(4);
+/// The time between SIGTERM and SIGKILL that the operator gives the app, in seconds.
+pub const TERMINATION: u64 = 30;
 
 /// The age after which a result of the database is not cached.
 pub const CACHE_FRESH: Duration = Duration::from_secs(1);
@@ -45,6 +51,8 @@ const _: () = {
     assert!(DATABASE_LOGIN.as_secs() <= DATABASE_OPERATION.as_secs());
     // A request that the database answers at all has the answer in time, and one in flight when the app stops, too.
     assert!(DATABASE_LONGEST.as_secs() <= REQUEST && REQUEST < DRAIN);
+    // The app ends by itself, and has time left for spans and log records.
+    assert!(DRAIN_DELAY + DRAIN + CLICKS_END.as_secs() + 5 < TERMINATION);
     // A slow reader may deny a link some time after it was created: the link is written again after that entry is gone.
     assert!(CACHE_RETENTION.as_secs() >= 2 * CACHE_DENIAL.as_secs());
     // Neither a late result of the database nor a repeated write brings back an earlier state of a link.

@@ -259,6 +259,7 @@ mod tests {
             purge: PurgeArgs {
                 purge_retention_days: 30,
                 purge_audit_days: 400,
+                purge_click_days: 400,
                 purge_document_days: None,
             },
             time_limit: Duration::from_secs(1),

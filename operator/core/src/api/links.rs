@@ -1,12 +1,12 @@
-//! What visitors get who follow no link, or a link with more than its code, and where links may lead.
+//! What visitors get who follow no link, or a link with more than its code, where links may lead, and clicks on them.
 
 use kube_core::Rule;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use super::DestinationsSpec;
+use super::{ClicksSpec, DestinationsSpec};
 
-/// Answers to visitors without a live link, the query of a request, and the destinations that links may have.
+/// Answers to visitors without a live link, the query of a request, the destinations that links may have, and clicks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
@@ -32,6 +32,8 @@ pub struct LinksSpec {
     pub forward_query: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destinations: Option<DestinationsSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clicks: Option<ClicksSpec>,
 }
 
 impl LinksSpec {

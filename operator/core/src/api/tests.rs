@@ -92,7 +92,7 @@ fn a_full_spec_is_valid() {
             "rootTarget": "https://www.example.com",
             "unknownTarget": "https://www.example.com:8443/404?a=b&c=(d)#e",
             "expiredTarget": "http://www.example.com/%C3%BC",
-            "forwardQuery": true,
+            "forwardQuery": true, "clicks": {"enabled": false, "retentionDays": 3650},
             "destinations": {"allowHosts": ["example.com", "*.example.org"], "denyHosts": [], "denyPrivateAddresses": true},
         },
         "app": {

@@ -219,6 +219,7 @@ fn purge(spec: &ShortenerStackSpec) -> Purge {
         retention_days: purge.retention_days.unwrap_or(RETENTION_DAYS),
         audit_days: purge.audit_days,
         document_days: purge.document_days,
+        click_days: spec.links.clicks.and_then(|clicks| clicks.retention_days),
     }
 }
 

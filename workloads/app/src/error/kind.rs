@@ -37,6 +37,7 @@ impl Error {
                 "unavailable-for-legal-reasons",
                 "Unavailable for legal reasons",
             ),
+            Self::ClicksDisabled => (501, "clicks-disabled", "Clicks disabled"),
             Self::LinkGone => (409, "link-gone", "Link gone"),
 
             // Jobs and documents.

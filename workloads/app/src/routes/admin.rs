@@ -1,6 +1,7 @@
 //! Management. Every route needs a key with the scope `admin`, also on a stack whose other routes need none.
 
 pub mod audit;
+pub mod clicks;
 pub mod dead_letters;
 pub mod links;
 

@@ -18,7 +18,8 @@ pub async fn follow(State(state): State<AppState>, request: Request) -> Result<R
         return Box::pin(preview(State(state), request)).await;
     }
     let code = Code::parse(text).map_err(|_| Error::NotFound)?;
-    redirect::follow(&state, code, request.uri().query(), HeaderMap::new()).await
+    let followed = redirect::follow(&state, code, request.uri().query(), HeaderMap::new());
+    Ok(followed.await?.response)
 }
 
 /// Redirects to the home page of the service, if it has one.

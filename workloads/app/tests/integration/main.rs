@@ -16,6 +16,7 @@ mod cache_faults;
 mod cache_modes;
 mod cache_server;
 mod check_links;
+mod clicks;
 mod client_address;
 mod connections;
 mod corpus;

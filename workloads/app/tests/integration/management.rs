@@ -140,6 +140,7 @@ async fn a_link_is_shown_without_being_followed() {
             "created_by": "shop",
             "expires_at": created["expires_at"],
             "disabled": null,
+            "clicks": {"people": 0, "bots": 0},
         })
     );
     expire_all(&database).await;

@@ -12,6 +12,7 @@ use crate::{
 const EXTENT: PurgeArgs = PurgeArgs {
     purge_retention_days: 30,
     purge_audit_days: 400,
+    purge_click_days: 400,
     purge_document_days: Some(30),
 };
 
@@ -29,6 +30,9 @@ async fn a_purge_removes_what_has_expired_and_exits() {
         "INSERT INTO links (code, url, expires_at) VALUES ('old', 'https://example.com', now() - interval '1 h'), ('new', 'https://example.com', now() + interval '1 h')",
         "INSERT INTO jobs (message_id, task, state, finished_at) VALUES (gen_random_uuid(), 'old', 'done', now() - interval '8 days'), (gen_random_uuid(), 'new', 'done', now() - interval '6 days')",
         "INSERT INTO audit_log (at, actor, action) VALUES (now() - interval '10 days', 'old', 'link_deleted'), (now() - interval '8 days', 'new', 'link_deleted')",
+        "INSERT INTO clicks (code, day, people, bots) SELECT code, (now() AT TIME ZONE 'UTC')::date - age, 1, 0 \
+            FROM (VALUES ('old', 2000), ('old', 6), ('new', 5)) AS clicks (code, age)",
+        "INSERT INTO click_batches (id, created_at) VALUES (gen_random_uuid(), now() - interval '3 days'), (gen_random_uuid(), now() - interval '1 day')",
     ] {
         connection.execute(rows).await.unwrap();
     }
@@ -36,17 +40,18 @@ async fn a_purge_removes_what_has_expired_and_exits() {
         ("DATABASE_URL", url.as_str()),
         ("PURGE_RETENTION_DAYS", "7"),
         ("PURGE_AUDIT_DAYS", "9"),
+        ("PURGE_CLICK_DAYS", "5"),
     ];
     let mut process = start(&["purge"], &environment);
     assert_eq!(process.event("purged").await["rows"], 1);
     assert!(process.exit().await.success());
     let left = "SELECT code FROM links WHERE url IS NOT NULL UNION ALL SELECT task FROM jobs \
-        UNION ALL SELECT actor FROM audit_log";
+        UNION ALL SELECT actor FROM audit_log UNION ALL SELECT code FROM clicks UNION ALL SELECT 'new' FROM click_batches";
     let left: Vec<String> = sqlx::query_scalar(left)
         .fetch_all(&mut connection)
         .await
         .unwrap();
-    assert_eq!(left, ["new", "new", "new"]);
+    assert_eq!(left, ["new"; 5]);
 }
 
 #[tokio::test]
@@ -131,7 +136,7 @@ async fn every_step_of_a_purge_has_an_index_in_the_order_of_time() {
     let mut connection = database.connect().await.unwrap();
     let used = "SELECT count(*) FROM pg_stat_user_indexes WHERE idx_scan > 0 AND indexrelname IN \
         ('links_by_expiry', 'links_disabled_by_expiry', 'link_keys_by_age', 'job_keys_by_age', 'jobs_by_end', \
-        'audit_log_by_age', 'jobs_anonymous', 'documents_anonymous')";
+        'audit_log_by_age', 'jobs_anonymous', 'documents_anonymous', 'clicks_by_day', 'click_batches_by_age')";
     // The server counts after a while.
-    while count(&mut connection, used).await < 8 {}
+    while count(&mut connection, used).await < 10 {}
 }

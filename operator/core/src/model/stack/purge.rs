@@ -11,4 +11,6 @@ pub struct Purge {
     pub audit_days: Option<i32>,
     /// Number of days for which documents of clients without a key stay; `None` for ever.
     pub document_days: Option<i32>,
+    /// Number of days for which clicks stay; `None` for the default of the programs.
+    pub click_days: Option<i32>,
 }

@@ -59,6 +59,7 @@ pub(super) fn extent(stack: &ValidatedStack) -> Vec<EnvVar> {
         ("PURGE_RETENTION_DAYS", Some(stack.purge.retention_days)),
         ("PURGE_AUDIT_DAYS", stack.purge.audit_days),
         ("PURGE_DOCUMENT_DAYS", stack.purge.document_days),
+        ("PURGE_CLICK_DAYS", stack.purge.click_days),
     ];
     let days = days
         .into_iter()
@@ -146,9 +147,11 @@ mod tests {
         let mut stack = minimal_stack().observability();
         stack.purge.audit_days = Some(30);
         stack.purge.document_days = Some(40);
+        stack.purge.click_days = Some(50);
         let variables = env(&stack);
         assert!(variables.contains(&pod::env("PURGE_AUDIT_DAYS", "30")));
         assert!(variables.contains(&pod::env("PURGE_DOCUMENT_DAYS", "40")));
+        assert!(variables.contains(&pod::env("PURGE_CLICK_DAYS", "50")));
         for variable in variables {
             let is_known = known.contains(&variable.name.as_str());
             assert!(

@@ -26,6 +26,8 @@ pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
         ["workers", ..] => vec![Worker],
         ["gateway", ..] if setting(1) => vec![Gateway],
         ["gateway", ..] => vec![App, Gateway],
+        // A worker can remove expired data, too.
+        ["links", "clicks", ..] => vec![App, Worker],
         ["rateLimits" | "links" | "logs" | "publicUrl", ..] => vec![App],
         // The app compares the size of the data with it.
         ["database", "managed", "storage"] => vec![Postgres, App],

@@ -15,6 +15,7 @@ impl ValidatedStack {
                 "unknownTarget": "https://www.example.com/404?from=links&x=(1)#top",
                 "expiredTarget": "http://www.example.com:8080/ended/%C3%BC",
                 "forwardQuery": true,
+                "clicks": {"enabled": false, "retentionDays": 90},
                 // Each is a pattern by the schema, also where no destination has such a host.
                 "destinations": {
                     "allowHosts": ["*.example.com", "123", "192.0.2.7", "xn--a.example", "a--b"],

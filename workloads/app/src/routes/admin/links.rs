@@ -36,7 +36,10 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
     let code = code_in(&uri)?;
     let link = state.links.management().find(code.borrow()).await?;
     let link = link.ok_or(Error::NotFound)?;
-    Ok(private(LinkDetails::new(link, &state.public_base, None)))
+    let mut link = [LinkDetails::new(link, &state.public_base, None)];
+    add_clicks(&state, &mut link).await?;
+    let [link] = link;
+    Ok(private(link))
 }
 
 /// Takes a link down.
@@ -84,7 +87,9 @@ pub async fn delete(State(state): State<AppState>, request: Request) -> Result<R
 pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
     let listing = fields::listing(uri.query())?;
     let page = state.links.management().list(&listing).await?;
-    Ok(private(LinkPage::new(page, &state.public_base)))
+    let mut page = LinkPage::new(page, &state.public_base);
+    add_clicks(&state, &mut page.links).await?;
+    Ok(private(page))
 }
 
 /// Creates up to 100 links, with a result for each.
@@ -98,12 +103,25 @@ pub async fn create(State(state): State<AppState>, request: Request) -> Result<R
     Ok(private(LinksResponse { results }))
 }
 
+/// Adds the clicks to links, where the service counts them.
+async fn add_clicks(state: &AppState, links: &mut [LinkDetails]) -> Result<(), Error> {
+    let Some(clicks) = &state.clicks else {
+        return Ok(());
+    };
+    let codes: Vec<&str> = links.iter().map(LinkDetails::code).collect();
+    let totals = clicks.store.totals(&codes).await?;
+    for link in links {
+        link.clicks = Some(totals.get(link.code()).copied().unwrap_or_default());
+    }
+    Ok(())
+}
+
 /// Returns the code in a path and the client that sent the request.
 fn target(request: &Request) -> Result<(OwnedCode, String), Error> {
     Ok((code_in(request.uri())?, client(request)?))
 }
 
-fn code_in(uri: &Uri) -> Result<OwnedCode, Error> {
+pub(super) fn code_in(uri: &Uri) -> Result<OwnedCode, Error> {
     let rest = uri.path().strip_prefix(PATH).unwrap_or_default();
     let code = rest.split('/').next().unwrap_or_default();
     let code = Code::parse(code).map_err(|_| Error::NotFound)?;

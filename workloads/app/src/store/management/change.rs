@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     code::Code,
-    store::audit::{self, Action, Cause, NewEntry},
+    store::{
+        audit::{self, Action, Cause, NewEntry},
+        clicks,
+    },
 };
 
 /// A change of a link. Its destination never changes.
@@ -130,6 +133,9 @@ impl Management {
         self.0
             .run("UPDATE links", |pool| async move {
                 let mut transaction = pool.begin().await?;
+                if *change == Change::Delete {
+                    clicks::lock_batches(&mut transaction).await?;
+                }
                 let row: Option<LinkRow> = sqlx::query_as(LOCK)
                     .bind(code.as_str())
                     .fetch_optional(&mut *transaction)
@@ -182,28 +188,29 @@ async fn write(
     change: &Change,
     cause: &Cause,
 ) -> Result<LinkRow, sqlx::Error> {
-    let (code, by) = (code.as_str(), cause.by.as_str());
+    let (text, by) = (code.as_str(), cause.by.as_str());
     let reason = cause.reason.as_deref();
     match change {
         Change::Disable { legal, notice } => {
             let how = if *legal { "legal" } else { "gone" };
-            let disable = sqlx::query_as(DISABLE).bind(code).bind(how).bind(by);
+            let disable = sqlx::query_as(DISABLE).bind(text).bind(how).bind(by);
             let disable = disable.bind(reason).bind(notice.as_deref());
             disable.fetch_one(connection).await
         }
         Change::Enable => {
             sqlx::query_as(ENABLE)
-                .bind(code)
+                .bind(text)
                 .fetch_one(connection)
                 .await
         }
         Change::Expire(end) => {
             let end = end.map(ToSqlx::to_sqlx);
-            let expire = sqlx::query_as(EXPIRE).bind(code).bind(end);
+            let expire = sqlx::query_as(EXPIRE).bind(text).bind(end);
             expire.fetch_one(connection).await
         }
         Change::Delete => {
-            let delete = sqlx::query_as(DELETE).bind(code).bind(by).bind(reason);
+            clicks::remove(connection, code).await?;
+            let delete = sqlx::query_as(DELETE).bind(text).bind(by).bind(reason);
             delete.fetch_one(connection).await
         }
     }

@@ -27,6 +27,8 @@ use crate::{
 pub(in crate::plan::build) const USER: i64 = 65532;
 /// Folder with the keys of clients.
 const KEYS: &str = "/etc/shortener/keys";
+/// The time between SIGTERM and SIGKILL, in seconds.
+const TERMINATION: i64 = 30;
 /// Name of the volume with the keys of clients.
 const KEYS_VOLUME: &str = "keys";
 
@@ -70,9 +72,9 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
             ..pod::security_context(USER)
         }),
         volumes: keys.map(|keys| vec![keys]),
-        // Longer than the app's drain, which takes at most 20 s after SIGTERM. At its start the app still accepts
-        // requests, so no preStop hook is needed.
-        termination_grace_period_seconds: Some(30),
+        // Longer than the app takes after SIGTERM: 20 s for its drain, and 4 s for clicks. At its start the app still
+        // accepts requests, so no preStop hook is needed.
+        termination_grace_period_seconds: Some(TERMINATION),
         topology_spread_constraints: Some(vec![pod::spread(stack, Component::App)]),
         ..PodSpec::default()
     }
@@ -185,14 +187,15 @@ fn client_address(app: &App) -> Option<EnvVar> {
     Some(pod::env("LOG_CLIENT_ADDRESS", shown))
 }
 
-/// Returns the settings of what visitors and scripts of other origins get, and of where links may lead; none for a stack
-/// that leaves them out.
+/// Returns the settings of what visitors and scripts of other origins get, of where links may lead, and of clicks; none
+/// for a stack that leaves them out.
 fn links(app: &App) -> Vec<EnvVar> {
     let links = &app.links;
     let rules = links.destinations.as_ref();
     let allowed = rules.and_then(|rules| rules.allow_hosts.as_ref());
     let denied = rules.and_then(|rules| rules.deny_hosts.as_ref());
     let denies_private = rules.is_some_and(|rules| rules.deny_private_addresses);
+    let counts = links.clicks.and_then(|clicks| clicks.enabled);
     let settings = [
         ("LINKS_ROOT_TARGET", links.root_target.clone()),
         ("LINKS_UNKNOWN_TARGET", links.unknown_target.clone()),
@@ -208,6 +211,7 @@ fn links(app: &App) -> Vec<EnvVar> {
             denies_private.then(|| true.to_string()),
         ),
         ("CORS_ALLOW_ORIGINS", list(&app.cors)),
+        ("CLICKS_ENABLED", counts.map(|counts| counts.to_string())),
     ];
     let set = settings
         .into_iter()
@@ -266,7 +270,7 @@ mod tests {
         let stack = minimal_stack().keys().visited();
         let app = &stack.app;
         let variables = [auth(app.auth.as_ref().unwrap()), links(app)];
-        assert_eq!(variables[1].len(), 8);
+        assert_eq!(variables[1].len(), 9);
         for name in ["GATEWAY_HOSTS", "PURGE_RETENTION_DAYS", CAPACITY] {
             assert!(known.contains(&name), "{name}");
         }
@@ -307,6 +311,12 @@ mod tests {
             }
             assert_eq!(deployment(&stack).spec.unwrap().replicas, expected);
         }
+    }
+
+    #[test]
+    fn the_app_has_as_much_time_to_end_as_it_reckons_with() {
+        let reckoned = shortener_common::time_limits::TERMINATION;
+        assert_eq!(u64::try_from(TERMINATION), Ok(reckoned));
     }
 
     #[test]

@@ -13,8 +13,8 @@ const OTHERS: i32 = 3 + 2;
 const OF_WORKERS: i32 = 60;
 /// Connections of one worker.
 const OF_WORKER: i32 = 4;
-/// Connections of a pod of the app beside its pool.
-const OF_PROBES: i32 = 1;
+/// Connections of a pod of the app beside its pool: one for health probes, and one for clicks.
+const BESIDE: i32 = 2;
 /// Sizes of the pool, the first of which the app has by default. There are few, so that most edits of the number of pods
 /// restart none.
 const POOLS: [i32; 3] = [10, 5, 2];
@@ -29,7 +29,7 @@ fn app_pods(stack: &ValidatedStack) -> i32 {
 /// Returns the size of a pool of the app with which all its pods fit, or the smallest one.
 fn pool(stack: &ValidatedStack) -> i32 {
     let workers = if stack.queue.is_some() { OF_WORKERS } else { 0 };
-    let room = (MAX - OTHERS - workers) / app_pods(stack) - OF_PROBES;
+    let room = (MAX - OTHERS - workers) / app_pods(stack) - BESIDE;
     let [.., smallest] = POOLS;
     let fitting = POOLS.into_iter().find(|pool| *pool <= room);
     fitting.unwrap_or(smallest)
@@ -45,9 +45,8 @@ pub(in crate::plan) fn smaller_pool(stack: &ValidatedStack) -> Option<i32> {
 /// Returns the verdict on a database that is ready and to which the pods may open more connections than it accepts.
 pub(super) fn verdict(stack: &ValidatedStack, ready: Verdict) -> Verdict {
     let workers = stack.queue.as_ref().map(|queue| queue.workers.most() + 1);
-    let all = OTHERS
-        + app_pods(stack) * (pool(stack) + OF_PROBES)
-        + workers.unwrap_or_default() * OF_WORKER;
+    let all =
+        OTHERS + app_pods(stack) * (pool(stack) + BESIDE) + workers.unwrap_or_default() * OF_WORKER;
     if all <= MAX || ready.reason != PODS_READY {
         return ready;
     }
@@ -85,17 +84,17 @@ mod tests {
         let exceeded = "ConnectionsExceeded";
         for (app, workers, expected) in [
             (2, None, (10, PODS_READY)),
-            (16, None, (10, PODS_READY)),
-            (17, None, (5, PODS_READY)),
-            (31, None, (5, PODS_READY)),
-            (32, None, (2, PODS_READY)),
-            (64, None, (2, PODS_READY)),
-            (65, None, (2, exceeded)),
-            (11, Some(1), (10, PODS_READY)),
-            (12, Some(1), (5, PODS_READY)),
-            (11, Some(14), (10, PODS_READY)),
-            (11, Some(40), (10, exceeded)),
-            (44, Some(14), (2, PODS_READY)),
+            (15, None, (10, PODS_READY)),
+            (16, None, (5, PODS_READY)),
+            (26, None, (5, PODS_READY)),
+            (27, None, (2, PODS_READY)),
+            (47, None, (2, PODS_READY)),
+            (48, None, (2, exceeded)),
+            (10, Some(1), (10, PODS_READY)),
+            (11, Some(1), (5, PODS_READY)),
+            (10, Some(14), (10, PODS_READY)),
+            (10, Some(40), (10, exceeded)),
+            (32, Some(14), (2, PODS_READY)),
         ] {
             assert_eq!(with_pods(app, workers), expected, "{app} {workers:?}");
         }

@@ -6,7 +6,10 @@ use serde_json::Value;
 use crate::{
     error::Problem,
     routes::shorten::ShortenResponse,
-    store::management::{LinkRecord, Page},
+    store::{
+        clicks::ClickTotals,
+        management::{LinkRecord, Page},
+    },
 };
 
 /// A takedown. Unknown fields are ignored, and `null` means absent.
@@ -47,13 +50,16 @@ pub struct LinkDetails {
     /// After a change: true if the link was removed from the cache, false if a replica will do that within seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     purged: Option<bool>,
+    /// Clicks on the days that are kept. The answer to a change has none, nor has a service that does not count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) clicks: Option<ClickTotals>,
 }
 
 /// A page of links.
 #[derive(Debug, Serialize)]
 pub struct LinkPage {
     /// Links.
-    links: Vec<LinkDetails>,
+    pub(super) links: Vec<LinkDetails>,
     /// The value of `after` for the next page; null on the last one.
     next: Option<String>,
 }
@@ -86,7 +92,12 @@ impl LinkDetails {
             state: link.state().as_str(),
             link,
             purged,
+            clicks: None,
         }
+    }
+
+    pub(super) fn code(&self) -> &str {
+        &self.link.code
     }
 }
 
