@@ -7,5 +7,6 @@ pub mod jobs;
 pub mod metrics;
 pub mod openapi;
 pub mod preview;
+pub mod qr;
 pub mod redirect;
 pub mod shorten;

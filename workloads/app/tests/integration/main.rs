@@ -39,6 +39,7 @@ mod pages;
 mod pooler;
 mod process;
 mod purge;
+mod qr;
 mod schema;
 mod shared_limits;
 mod shortcut;
