@@ -4,6 +4,7 @@ pub mod admin;
 pub mod docs;
 pub mod health;
 pub mod jobs;
+pub mod labels;
 pub mod metrics;
 pub mod openapi;
 pub mod preview;

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod cache;
 pub mod cached;
 pub mod jobs;
+pub mod labels;
 pub mod management;
 pub mod migrate;
 pub mod postgres;
