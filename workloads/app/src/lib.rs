@@ -23,6 +23,7 @@ pub mod observe;
 pub mod page;
 pub mod program;
 pub mod publisher;
+pub mod qr;
 pub mod redirect;
 pub mod route;
 pub mod router;

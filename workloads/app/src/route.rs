@@ -42,7 +42,7 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 23] = [
+pub const ROUTES: [RouteRow; 25] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
@@ -73,6 +73,8 @@ pub const ROUTES: [RouteRow; 23] = [
     scoped("/api/admin/dead-letters/replay", Scope::Admin),
     scoped("/api/admin/dead-letters/drop", Scope::Admin),
     scoped("/api/admin/audit", Scope::Admin),
+    open("/api/links/{code}/qr.svg"),
+    open("/api/links/{code}/qr.png"),
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_links_health_and_the_document_are_open_to_everyone() {
+    fn only_links_their_pictures_health_and_the_document_are_open_to_everyone() {
         let open = ROUTES.iter().filter(|row| row.scope.is_none());
         let open: Vec<&str> = open.map(|row| row.template).collect();
         assert_eq!(
@@ -176,6 +178,8 @@ mod tests {
                 "unmatched",
                 "/{code}",
                 "/health",
+                "/api/links/{code}/qr.svg",
+                "/api/links/{code}/qr.png",
                 "/openapi.json",
                 "/",
                 "/{code}+"

@@ -12,14 +12,14 @@ use crate::{
     observe,
     routes::{
         admin::{audit, clicks, dead_letters, links},
-        docs, health, jobs, metrics, openapi, redirect, shorten,
+        docs, health, jobs, metrics, openapi, qr, redirect, shorten,
     },
     state::AppState,
 };
 
 /// Returns the handlers of the public port, each with its template. The preview of a link has none: the router has no
 /// pattern for a suffix, so [`redirect::follow`] passes it on.
-pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 21] {
+pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 23] {
     [
         ("/health", get(health::health)),
         ("/metrics", get(metrics::public)),
@@ -45,6 +45,8 @@ pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 21] {
         ("/api/admin/dead-letters/replay", post(dead_letters::replay)),
         ("/api/admin/dead-letters/drop", post(dead_letters::remove)),
         ("/api/admin/audit", get(audit::list)),
+        ("/api/links/{code}/qr.svg", get(qr::svg)),
+        ("/api/links/{code}/qr.png", get(qr::png)),
         ("/openapi.json", get(openapi::openapi)),
         ("/", get(redirect::root)),
         ("/{code}", get(redirect::follow)),

@@ -5,6 +5,7 @@ pub mod cache;
 pub mod cached;
 pub mod clicks;
 pub mod jobs;
+pub mod labels;
 pub mod management;
 pub mod migrate;
 pub mod postgres;

@@ -33,7 +33,7 @@ fn private(body: impl Serialize) -> Response {
 }
 
 /// Returns the values of these parameters of a query, which has no others.
-fn parameters<const N: usize>(
+pub(super) fn parameters<const N: usize>(
     query: Option<&str>,
     names: [&'static str; N],
     faults: &mut Faults,

@@ -21,9 +21,11 @@ use crate::{
     error::Error,
     faults::Faults,
     idempotency::idempotency_key,
+    routes::labels,
     state::AppState,
     store::{
         Link,
+        labels::Labels,
         postgres::{NewLink, Outcome, RequestKey},
     },
 };
@@ -52,6 +54,12 @@ pub struct ShortenRequest {
     expires_at: Option<Value>,
     /// Returns an existing link to the same destination instead, if there is one that never expires.
     reuse: Option<Value>,
+    /// Title, in one line, for the operators of the service. A link that is reused keeps its own, like the next two.
+    title: Option<Value>,
+    /// Tags, by which the link is found. They are stored in lower case, each once.
+    tags: Option<Value>,
+    /// Note, which may have several lines.
+    note: Option<Value>,
     /// Host of the short URL in the response: one of the hosts of the service. Every link works on each of them.
     host: Option<Value>,
 }
@@ -172,6 +180,11 @@ pub fn parse(
     let expires_at = expiry(request.ttl_seconds, request.expires_at, now)
         .unwrap_or_else(|(field, reason)| faults.add(field, reason));
     let reuse = faults.flag("reuse", request.reuse);
+    let labels = Labels {
+        title: faults.value("title", request.title.map(labels::title).transpose()),
+        tags: faults.value("tags", request.tags.map_or(Ok(Vec::new()), labels::tags)),
+        note: faults.value("note", request.note.map(labels::note).transpose()),
+    };
     let host = faults.value("host", host_field(request.host, destinations));
     faults.end(NewLink {
         code,
@@ -179,6 +192,7 @@ pub fn parse(
         created_at: now,
         expires_at,
         created_by: None,
+        labels,
         reuse,
         host,
         once: None,
@@ -319,19 +333,30 @@ mod tests {
 
     #[test]
     fn a_url_alone_is_enough_and_unknown_fields_and_nulls_are_ignored() {
-        let link = parsed(json!({"url": "https://example.com/a?b=c", "code": null, "ttl_seconds": null, "expires_at": null, "reuse": null, "title": 7})).unwrap();
+        let link = parsed(json!({"url": "https://example.com/a?b=c", "code": null, "ttl_seconds": null, "expires_at": null, "reuse": null, "title": null, "tags": null, "more": 7})).unwrap();
         assert_eq!(link.url, "https://example.com/a?b=c");
         assert_eq!(
             (link.code, link.expires_at, link.reuse),
             (None, None, false)
         );
+        assert!(link.labels.is_empty());
     }
 
     #[test]
     fn every_fault_is_reported_at_once() {
         assert_eq!(
-            fields_at_fault(json!({"url": 1, "code": "a b", "ttl_seconds": 1, "reuse": "yes"})),
-            ["url", "code", "ttl_seconds", "reuse"]
+            fields_at_fault(
+                json!({"url": 1, "code": "a b", "ttl_seconds": 1, "reuse": "yes", "title": "", "tags": "a", "note": 1})
+            ),
+            [
+                "url",
+                "code",
+                "ttl_seconds",
+                "reuse",
+                "title",
+                "tags",
+                "note"
+            ]
         );
         assert_eq!(fields_at_fault(json!({})), ["url"]);
     }

@@ -30,16 +30,18 @@ pub enum Action {
     LinkDisabled,
     LinkEnabled,
     LinkExpiryChanged,
+    LinkLabelsChanged,
     LinkDeleted,
     DeadLetterReplayed,
     DeadLetterDropped,
 }
 
 impl Action {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::LinkDisabled,
         Self::LinkEnabled,
         Self::LinkExpiryChanged,
+        Self::LinkLabelsChanged,
         Self::LinkDeleted,
         Self::DeadLetterReplayed,
         Self::DeadLetterDropped,
@@ -52,6 +54,7 @@ impl Action {
             Self::LinkDisabled => "link_disabled",
             Self::LinkEnabled => "link_enabled",
             Self::LinkExpiryChanged => "link_expiry_changed",
+            Self::LinkLabelsChanged => "link_labels_changed",
             Self::LinkDeleted => "link_deleted",
             Self::DeadLetterReplayed => "dead_letter_replayed",
             Self::DeadLetterDropped => "dead_letter_dropped",

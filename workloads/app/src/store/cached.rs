@@ -134,8 +134,8 @@ impl CachedLinks {
         &self.management
     }
 
-    /// Changes a link, if its state allows it. The second value is true if the link is gone from the cache as well;
-    /// otherwise a replica removes it later.
+    /// Changes a link, if its state allows it. The second value is true if the link is gone from the cache as well, and
+    /// false if a replica removes it later; `None` if the cache has nothing of what changed.
     ///
     /// # Errors
     /// Fails if the database is down. The change may then have been made.
@@ -144,13 +144,16 @@ impl CachedLinks {
         code: Code<'_>,
         change: &Change,
         cause: &Cause,
-    ) -> Result<(Changed, bool), StoreError> {
+    ) -> Result<(Changed, Option<bool>), StoreError> {
         let changed = self.management.change(code, change, cause).await?;
-        let (Changed::Done(link) | Changed::Already(link)) = &changed else {
-            return Ok((changed, true));
+        let (Changed::Done(link, _) | Changed::Already(link)) = &changed else {
+            return Ok((changed, None));
         };
+        if !change.affects_redirects() {
+            return Ok((changed, None));
+        }
         let Some(cache) = &self.cache else {
-            return Ok((changed, true));
+            return Ok((changed, Some(true)));
         };
         // Also if nothing was changed: the first removal may have failed.
         let purged = cache.purge(code, link.told().as_ref()).await;
@@ -161,7 +164,7 @@ impl CachedLinks {
                 "purge_postponed"
             );
         }
-        Ok((changed, purged))
+        Ok((changed, Some(purged)))
     }
 
     /// Stores a link, or finds the one to reuse. On success the link is durable. If the cache works, a new link is in it,

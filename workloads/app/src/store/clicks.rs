@@ -153,10 +153,7 @@ pub(super) async fn lock_batches(connection: &mut PgConnection) -> Result<(), sq
 }
 
 /// Removes the clicks on a link.
-pub(super) async fn remove(
-    connection: &mut PgConnection,
-    code: Code<'_>,
-) -> Result<(), sqlx::Error> {
-    let remove = sqlx::query(REMOVE).bind(code.as_str());
+pub(super) async fn remove(connection: &mut PgConnection, code: &str) -> Result<(), sqlx::Error> {
+    let remove = sqlx::query(REMOVE).bind(code);
     remove.execute(connection).await.map(drop)
 }

@@ -8,11 +8,11 @@ mod record;
 use jiff_sqlx::Timestamp as Time;
 use shortener_common::database::{Database, StoreError};
 
+use self::record::columns;
 pub(super) use self::record::takedown;
-use self::record::{LinkRow, columns};
 pub use self::{
-    change::{Change, Changed},
-    listing::{Listed, Listing, Page, Position},
+    change::{Change, Changed, Edit},
+    listing::{Filter, IN_ORDER, Listing, Order, Page, Position},
     record::{How, LinkRecord, LinkState, LinkTakedown},
 };
 use super::{Takedown, audit::Audit};
@@ -66,11 +66,8 @@ impl Management {
     pub async fn find(&self, code: Code<'_>) -> Result<Option<LinkRecord>, StoreError> {
         self.0
             .look_up("SELECT links", |pool| async move {
-                let row: Option<LinkRow> = sqlx::query_as(FIND)
-                    .bind(code.as_str())
-                    .fetch_optional(&pool)
-                    .await?;
-                row.map(LinkRecord::try_from).transpose()
+                let find = sqlx::query_as(FIND).bind(code.as_str());
+                find.fetch_optional(&pool).await
             })
             .await
     }

@@ -9,11 +9,29 @@ use shortener_common::database::{Database, StoreError};
 use sqlx::{PgExecutor, PgPool};
 
 pub use self::once::RequestKey;
-use super::{Link, management::Management};
+use super::{
+    Link,
+    labels::{Labels, write_labels},
+    management::Management,
+};
 use crate::{code::CodeSpace, target};
 
-const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
-    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (code) DO NOTHING";
+macro_rules! insert {
+    () => {
+        "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
+        VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (code) DO NOTHING"
+    };
+}
+
+const INSERT: &str = insert!();
+
+/// Inserts a link with its labels.
+const INSERT_LABELED: &str = concat!(
+    "WITH link AS (",
+    insert!(),
+    " RETURNING code, created_at), ",
+    write_labels!("$7::text", "$8::text", "$9::text[]", "$10::text[]")
+);
 
 /// Selects the oldest link, so that the result does not depend on the query plan; if a code was chosen, only the link with
 /// that code.
@@ -44,6 +62,7 @@ pub struct NewLink {
     pub expires_at: Option<Timestamp>,
     /// The client that creates the link; `None` without a key.
     pub created_by: Option<String>,
+    pub labels: Labels,
     /// True if an existing link to the same destination without expiry may be returned.
     pub reuse: bool,
     /// The host of the short URL in the response, which is not stored; `None` for that of the public URL.
@@ -169,16 +188,22 @@ async fn insert_one(
     host: Option<&str>,
     code: &str,
 ) -> Result<bool, sqlx::Error> {
-    let result = sqlx::query(INSERT)
+    let statement = match link.labels.is_empty() {
+        true => INSERT,
+        false => INSERT_LABELED,
+    };
+    let insert = sqlx::query(statement)
         .bind(code)
         .bind(&link.url)
         .bind(link.created_at.to_sqlx())
         .bind(link.expires_at.map(ToSqlx::to_sqlx))
         .bind(host)
-        .bind(link.created_by.as_deref())
-        .execute(connection)
-        .await?;
-    Ok(result.rows_affected() == 1)
+        .bind(link.created_by.as_deref());
+    let insert = match link.labels.is_empty() {
+        true => insert,
+        false => link.labels.bind(insert),
+    };
+    Ok(insert.execute(connection).await?.rows_affected() == 1)
 }
 
 /// Finds the link to the same destination without expiry; if a code was chosen, only the link with that code.

@@ -141,6 +141,9 @@ async fn a_link_is_shown_without_being_followed() {
             "expires_at": created["expires_at"],
             "disabled": null,
             "clicks": {"people": 0, "bots": 0},
+            "title": null,
+            "tags": [],
+            "note": null,
         })
     );
     expire_all(&database).await;
@@ -310,7 +313,7 @@ async fn an_expired_link_without_a_destination_cannot_be_disabled_any_more() {
 }
 
 /// Follows a list to its end; returns the codes of its pages, which are separated by bars.
-async fn pages(app: &App, query: &str) -> String {
+pub async fn pages(app: &App, query: &str) -> String {
     let mut pages = Vec::new();
     let mut after = String::new();
     loop {
@@ -360,7 +363,11 @@ async fn links_are_listed_by_host_and_by_takedown() {
     ] {
         assert_eq!(pages(&app, query).await, listed, "{query}");
     }
-    for query in ["", "?state=live", "?host=bad.example&after=x", "?hosts=a"] {
+    for query in [
+        "?state=deleted&host=a",
+        "?host=bad.example&after=x",
+        "?hosts=a",
+    ] {
         let refused = manage(&app, "GET", query, None).await;
         refused.problem(400, "invalid-fields");
     }

@@ -122,6 +122,31 @@ async fn what_clients_without_a_key_stored_goes_sooner_and_their_documents_only_
 }
 
 #[tokio::test]
+async fn a_purge_removes_labels_with_the_destination_that_they_describe() {
+    let database = TestDatabase::new().await;
+    migrated(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    let rows = "INSERT INTO links (code, url, disabled_url, disabled_at, disabled_as, expires_at) VALUES \
+            ('old', 'https://a/', NULL, NULL, NULL, now() - interval '1 h'), \
+            ('down', NULL, 'https://a/', now(), 'gone', now() - interval '1 h'), \
+            ('new', 'https://a/', NULL, NULL, NULL, now() + interval '1 h'); \
+        INSERT INTO link_labels SELECT code, 'title', 'note' FROM links; \
+        INSERT INTO link_tags SELECT tag, created_at, code FROM links, unnest('{a,b}'::text[]) tag; \
+        INSERT INTO link_title_words SELECT 'title', created_at, code FROM links";
+    connection.execute(rows).await.unwrap();
+    remove_expired(&access(&database).await, EXTENT)
+        .await
+        .unwrap();
+    let left = "SELECT string_agg(code, ' ') FROM (SELECT code FROM link_labels UNION ALL SELECT code FROM link_tags \
+        UNION ALL SELECT code FROM link_title_words) AS kept";
+    let left: String = sqlx::query_scalar(left)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(left, "new new new new");
+}
+
+#[tokio::test]
 async fn every_step_of_a_purge_has_an_index_in_the_order_of_time() {
     let database = TestDatabase::new().await;
     migrated(&database).await;
@@ -132,11 +157,15 @@ async fn every_step_of_a_purge_has_an_index_in_the_order_of_time() {
         ("enable_bitmapscan", "off"),
     ];
     let access = access(&(*database).clone().options(only)).await;
-    remove_expired(&access, EXTENT).await.unwrap();
     let mut connection = database.connect().await.unwrap();
+    // Without a link, there are no labels to look for.
+    let expired = "INSERT INTO links (code, url, expires_at) VALUES ('old', 'https://a/', now())";
+    connection.execute(expired).await.unwrap();
+    remove_expired(&access, EXTENT).await.unwrap();
     let used = "SELECT count(*) FROM pg_stat_user_indexes WHERE idx_scan > 0 AND indexrelname IN \
         ('links_by_expiry', 'links_disabled_by_expiry', 'link_keys_by_age', 'job_keys_by_age', 'jobs_by_end', \
-        'audit_log_by_age', 'jobs_anonymous', 'documents_anonymous', 'clicks_by_day', 'click_batches_by_age')";
+        'audit_log_by_age', 'jobs_anonymous', 'documents_anonymous', 'clicks_by_day', 'click_batches_by_age', \
+        'link_labels_pkey', 'link_tags_by_code', 'link_title_words_by_code')";
     // The server counts after a while.
-    while count(&mut connection, used).await < 10 {}
+    while count(&mut connection, used).await < 13 {}
 }

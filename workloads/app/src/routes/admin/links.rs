@@ -21,7 +21,7 @@ use crate::{
     error::Error,
     state::AppState,
     store::{
-        audit::Cause,
+        audit::{Action, Cause},
         management::{Change, Changed, LinkRecord},
     },
 };
@@ -64,13 +64,13 @@ pub async fn enable(State(state): State<AppState>, request: Request) -> Result<R
     apply(&state, code, Change::Enable, Cause { by, reason }).await
 }
 
-/// Changes the expiry of a link. The destination of a link never changes.
+/// Changes the expiry and the labels of a link. The destination of a link never changes.
 pub async fn change(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
-    let read = |body| fields::expiry(body, Timestamp::now());
+    let read = |body| fields::edit(body, Timestamp::now());
     let read = body::json(request, MAX_BODY, &state.memory.bodies, read);
-    let ((end, reason), _share) = read.await?;
-    apply(&state, code, Change::Expire(end), Cause { by, reason }).await
+    let ((edit, reason), _share) = read.await?;
+    apply(&state, code, Change::Edit(edit), Cause { by, reason }).await
 }
 
 /// Deletes a link. Its destination is removed, and its code is never given out again.
@@ -83,7 +83,10 @@ pub async fn delete(State(state): State<AppState>, request: Request) -> Result<R
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Lists the links to a host in the order of their creation, or those that were taken down in the order of that.
+/// Lists the links that the query describes, in the order of their creation.
+///
+/// Those with a beginning of a code are listed in the order of the codes, and those that were taken down in the order of
+/// that.
 pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
     let listing = fields::listing(uri.query())?;
     let page = state.links.management().list(&listing).await?;
@@ -139,16 +142,16 @@ async fn apply(
     let links = state.clone();
     let work = with_current_span(async move {
         let changed = links.links.change(code.borrow(), &change, &cause).await;
-        if let Ok((Changed::Done(link), _)) = &changed {
-            record(&change, link, &cause);
+        if let Ok((Changed::Done(link, actions), _)) = &changed {
+            record(actions, link, &cause);
         }
         changed
     });
     let changed = tokio::spawn(work).await;
     let (changed, purged) = changed.map_err(|error| Error::Internal(error.to_string()))??;
     match changed {
-        Changed::Done(link) | Changed::Already(link) => {
-            let details = LinkDetails::new(link, &state.public_base, Some(purged));
+        Changed::Done(link, _) | Changed::Already(link) => {
+            let details = LinkDetails::new(link, &state.public_base, purged);
             Ok(private(details))
         }
         Changed::Gone => Err(Error::LinkGone),
@@ -156,8 +159,8 @@ async fn apply(
     }
 }
 
-/// Writes the line about a change.
-fn record(change: &Change, link: &LinkRecord, cause: &Cause) {
+/// Writes a line for each part of a change.
+fn record(actions: &[Action], link: &LinkRecord, cause: &Cause) {
     let expires_at = link.expires_at.map(display);
     macro_rules! line {
         ($event:literal) => {
@@ -171,10 +174,14 @@ fn record(change: &Change, link: &LinkRecord, cause: &Cause) {
             )
         };
     }
-    match change {
-        Change::Disable { .. } => line!("link_disabled"),
-        Change::Enable => line!("link_enabled"),
-        Change::Expire(_) => line!("link_expiry_changed"),
-        Change::Delete => line!("link_deleted"),
+    for action in actions {
+        match action {
+            Action::LinkDisabled => line!("link_disabled"),
+            Action::LinkEnabled => line!("link_enabled"),
+            Action::LinkExpiryChanged => line!("link_expiry_changed"),
+            Action::LinkLabelsChanged => line!("link_labels_changed"),
+            Action::LinkDeleted => line!("link_deleted"),
+            Action::DeadLetterReplayed | Action::DeadLetterDropped => {}
+        }
     }
 }

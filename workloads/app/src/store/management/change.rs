@@ -1,23 +1,24 @@
 //! The changes of a link: which of them its state allows, and the statement for each.
 //!
-//! Every change makes the link due for a second removal from the cache, because the replica may end between the change and
+//! Every change that redirects show makes the link due for a second removal from the cache, because the replica may end between the change and
 //! the first one. See [`crate::store::purge_sweeper`].
 
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx;
-use serde_json::{Value, json};
+use serde_json::json;
 use shortener_common::database::StoreError;
 use sqlx::PgConnection;
 
 use super::{
-    Management,
-    record::{LinkRecord, LinkRow, LinkState, columns},
+    FIND, Management,
+    record::{LinkRecord, LinkState},
 };
 use crate::{
     code::Code,
     store::{
         audit::{self, Action, Cause, NewEntry},
         clicks,
+        labels::{self, LabelChange},
     },
 };
 
@@ -33,17 +34,25 @@ pub enum Change {
     },
     /// Undoes a takedown.
     Enable,
-    /// Sets the expiry time; `None` if the link shall not expire.
-    Expire(Option<Timestamp>),
+    /// Changes the expiry time or the labels.
+    Edit(Edit),
     /// Removes the destination for good. The code is never assigned again.
     Delete,
+}
+
+/// A change of what is not final in a link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// The expiry time, if it changes; the inner `None` if the link shall not expire.
+    pub expiry: Option<Option<Timestamp>>,
+    pub labels: LabelChange,
 }
 
 /// The result of a [`Change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// The link was changed; this is its new state.
-    Done(LinkRecord),
+    /// The link was changed in these ways; this is its new state.
+    Done(LinkRecord, Vec<Action>),
     /// The link was in that state already.
     Already(LinkRecord),
     /// The link has expired or was deleted, so nothing can be changed.
@@ -60,19 +69,15 @@ enum ChangeVerdict {
     Refused,
 }
 
-const LOCK: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM links WHERE code = $1 FOR UPDATE"
-);
+/// Waits for other changes of the link. A statement that waits may read of other tables what they were before.
+const LOCK: &str = "SELECT FROM links WHERE code = $1 FOR UPDATE";
 
 macro_rules! update {
     ($assignments:literal) => {
         concat!(
             "UPDATE links SET ",
             $assignments,
-            ", purge_due_at = now() + interval '6 seconds' WHERE code = $1 RETURNING ",
-            columns!()
+            ", purge_due_at = now() + interval '6 seconds' WHERE code = $1"
         )
     };
 }
@@ -96,31 +101,43 @@ const DELETE: &str = update!(
 );
 
 impl Change {
-    /// Returns the kind of the change.
+    /// Returns what the audit log keeps of the change of this link: an entry for each kind.
     #[must_use]
-    pub fn action(&self) -> Action {
+    pub fn entries(&self, link: &LinkRecord) -> Vec<NewEntry> {
+        let entry = |action, detail| NewEntry {
+            action,
+            subject: Some(link.code.clone()),
+            detail,
+        };
         match self {
-            Self::Disable { .. } => Action::LinkDisabled,
-            Self::Enable => Action::LinkEnabled,
-            Self::Expire(_) => Action::LinkExpiryChanged,
-            Self::Delete => Action::LinkDeleted,
+            Self::Disable { legal, notice } => {
+                let detail = json!({"legal": legal, "notice": notice});
+                vec![entry(Action::LinkDisabled, Some(detail))]
+            }
+            Self::Enable => vec![entry(Action::LinkEnabled, None)],
+            Self::Delete => vec![entry(Action::LinkDeleted, None)],
+            Self::Edit(Edit { expiry, labels }) => {
+                let detail = |end: &Option<Timestamp>| json!({"expires_at": end, "previous_expires_at": link.expires_at});
+                let expiry = expiry.as_ref();
+                let expiry = expiry.map(|end| entry(Action::LinkExpiryChanged, Some(detail(end))));
+                // A note may be about a person, so the log has the names of fields only.
+                let fields = link.labels.differences(&link.labels.changed(labels));
+                let detail = (!fields.is_empty()).then(|| json!({"fields": fields}));
+                let labels = detail.map(|detail| entry(Action::LinkLabelsChanged, Some(detail)));
+                expiry.into_iter().chain(labels).collect()
+            }
         }
     }
 
-    /// Returns what the audit log keeps of the change of this link beside its kind.
-    fn detail(&self, link: &LinkRecord) -> Option<Value> {
-        match self {
-            Self::Disable { legal, notice } => Some(json!({"legal": legal, "notice": notice})),
-            Self::Expire(end) => {
-                Some(json!({"expires_at": end, "previous_expires_at": link.expires_at}))
-            }
-            Self::Enable | Self::Delete => None,
-        }
+    /// Returns true if those who follow the link notice the change.
+    #[must_use]
+    pub fn affects_redirects(&self) -> bool {
+        !matches!(self, Self::Edit(edit) if edit.expiry.is_none())
     }
 }
 
 impl Management {
-    /// Changes a link, if its state allows it. The audit log gets an entry in the same transaction.
+    /// Changes a link, if its state allows it. The audit log gets its entries in the same transaction.
     ///
     /// # Errors
     /// Fails if the database is down. The change may then have been made.
@@ -136,28 +153,24 @@ impl Management {
                 if *change == Change::Delete {
                     clicks::lock_batches(&mut transaction).await?;
                 }
-                let row: Option<LinkRow> = sqlx::query_as(LOCK)
-                    .bind(code.as_str())
-                    .fetch_optional(&mut *transaction)
-                    .await?;
-                let Some(row) = row else {
+                let lock = sqlx::query(LOCK).bind(code.as_str());
+                if lock.fetch_optional(&mut *transaction).await?.is_none() {
                     return Ok(Changed::Unknown);
-                };
-                let link = LinkRecord::try_from(row)?;
+                }
+                let link = find(&mut transaction, code).await?;
                 match verdict(change, &link) {
                     ChangeVerdict::Needless => Ok(Changed::Already(link)),
                     ChangeVerdict::Refused => Ok(Changed::Gone),
                     ChangeVerdict::Allowed => {
-                        let entry = NewEntry {
-                            action: change.action(),
-                            subject: Some(link.code.clone()),
-                            detail: change.detail(&link),
-                        };
-                        let row = write(&mut transaction, code, change, cause).await?;
-                        audit::write(&mut *transaction, cause, &entry).await?;
-                        let link = LinkRecord::try_from(row)?;
+                        write(&mut transaction, &link, change, cause).await?;
+                        let mut actions = Vec::new();
+                        for entry in change.entries(&link) {
+                            audit::write(&mut *transaction, cause, &entry).await?;
+                            actions.push(entry.action);
+                        }
+                        let link = find(&mut transaction, code).await?;
                         transaction.commit().await?;
-                        Ok(Changed::Done(link))
+                        Ok(Changed::Done(link, actions))
                     }
                 }
             })
@@ -165,8 +178,13 @@ impl Management {
     }
 }
 
+async fn find(connection: &mut PgConnection, code: Code<'_>) -> Result<LinkRecord, sqlx::Error> {
+    let find = sqlx::query_as(FIND).bind(code.as_str());
+    find.fetch_one(connection).await
+}
+
 /// Expiry is final, whether the destination was purged since or not. A takedown of an expired link is still possible
-/// before: there may be legal reasons to tell.
+/// before: there may be legal reasons to tell. Its labels last as long as its destination, which they describe.
 fn verdict(change: &Change, link: &LinkRecord) -> ChangeVerdict {
     let has_url = link.url.is_some();
     match (change, link.state()) {
@@ -177,49 +195,60 @@ fn verdict(change: &Change, link: &LinkRecord) -> ChangeVerdict {
         (Change::Disable { .. }, _) if has_url => ChangeVerdict::Allowed,
         (Change::Enable, LinkState::Disabled) if has_url => ChangeVerdict::Allowed,
         (Change::Enable, LinkState::Live | LinkState::Expired) => ChangeVerdict::Needless,
-        (Change::Expire(_), _) if has_url && !link.is_expired => ChangeVerdict::Allowed,
+        (Change::Edit(edit), _) if edit.expiry.is_some() && link.is_expired => {
+            ChangeVerdict::Refused
+        }
+        (Change::Edit(_), _) if has_url => match change.entries(link).is_empty() {
+            true => ChangeVerdict::Needless,
+            false => ChangeVerdict::Allowed,
+        },
         _ => ChangeVerdict::Refused,
     }
 }
 
 async fn write(
     connection: &mut PgConnection,
-    code: Code<'_>,
+    link: &LinkRecord,
     change: &Change,
     cause: &Cause,
-) -> Result<LinkRow, sqlx::Error> {
-    let (text, by) = (code.as_str(), cause.by.as_str());
+) -> Result<(), sqlx::Error> {
+    let (code, by) = (link.code.as_str(), cause.by.as_str());
     let reason = cause.reason.as_deref();
-    match change {
+    let statement = match change {
         Change::Disable { legal, notice } => {
             let how = if *legal { "legal" } else { "gone" };
-            let disable = sqlx::query_as(DISABLE).bind(text).bind(how).bind(by);
-            let disable = disable.bind(reason).bind(notice.as_deref());
-            disable.fetch_one(connection).await
+            let disable = sqlx::query(DISABLE).bind(code).bind(how).bind(by);
+            disable.bind(reason).bind(notice.as_deref())
         }
-        Change::Enable => {
-            sqlx::query_as(ENABLE)
-                .bind(text)
-                .fetch_one(connection)
-                .await
-        }
-        Change::Expire(end) => {
-            let end = end.map(ToSqlx::to_sqlx);
-            let expire = sqlx::query_as(EXPIRE).bind(text).bind(end);
-            expire.fetch_one(connection).await
+        Change::Enable => sqlx::query(ENABLE).bind(code),
+        Change::Edit(Edit { expiry, labels }) => {
+            let labels = link.labels.changed(labels);
+            if labels != link.labels {
+                labels::replace(&mut *connection, code, &labels).await?;
+            }
+            let Some(end) = expiry else {
+                return Ok(());
+            };
+            sqlx::query(EXPIRE)
+                .bind(code)
+                .bind(end.map(ToSqlx::to_sqlx))
         }
         Change::Delete => {
-            clicks::remove(connection, code).await?;
-            let delete = sqlx::query_as(DELETE).bind(text).bind(by).bind(reason);
-            delete.fetch_one(connection).await
+            labels::remove(&mut *connection, code).await?;
+            clicks::remove(&mut *connection, code).await?;
+            sqlx::query(DELETE).bind(code).bind(by).bind(reason)
         }
-    }
+    };
+    statement.execute(connection).await.map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{ChangeVerdict::*, *};
-    use crate::store::management::{How, LinkTakedown};
+    use crate::store::{
+        labels::Labels,
+        management::{How, LinkTakedown},
+    };
 
     fn link(url: bool, is_expired: bool, how: Option<How>) -> LinkRecord {
         LinkRecord {
@@ -230,6 +259,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             expires_at: is_expired.then_some(Timestamp::UNIX_EPOCH),
             is_expired,
+            labels: Labels::default(),
             takedown: how.map(|how| LinkTakedown {
                 at: Timestamp::UNIX_EPOCH,
                 by: None,
@@ -246,44 +276,82 @@ mod tests {
             legal: false,
             notice: None,
         };
+        let expire = Edit {
+            expiry: Some(None),
+            ..Edit::default()
+        };
+        let label = Edit {
+            labels: LabelChange {
+                note: Some(Some("a".to_owned())),
+                ..LabelChange::default()
+            },
+            ..Edit::default()
+        };
         let changes = [
             disable,
             Change::Enable,
-            Change::Expire(None),
+            Change::Edit(expire),
+            Change::Edit(label),
             Change::Delete,
         ];
         for (link, verdicts) in [
             (
                 link(true, false, None),
-                [Allowed, Needless, Allowed, Allowed],
+                [Allowed, Needless, Allowed, Allowed, Allowed],
             ),
             (
                 link(true, true, None),
-                [Allowed, Needless, Refused, Allowed],
+                [Allowed, Needless, Refused, Allowed, Allowed],
             ),
             (
                 link(false, true, None),
-                [Refused, Needless, Refused, Allowed],
+                [Refused, Needless, Refused, Refused, Allowed],
             ),
             (
                 link(true, false, Some(How::Legal)),
-                [Needless, Allowed, Allowed, Allowed],
+                [Needless, Allowed, Allowed, Allowed, Allowed],
             ),
             (
                 link(true, true, Some(How::Gone)),
-                [Needless, Allowed, Refused, Allowed],
+                [Needless, Allowed, Refused, Allowed, Allowed],
             ),
             (
                 link(false, true, Some(How::Gone)),
-                [Needless, Refused, Refused, Allowed],
+                [Needless, Refused, Refused, Refused, Allowed],
             ),
             (
                 link(false, false, Some(How::Deleted)),
-                [Refused, Refused, Refused, Needless],
+                [Refused, Refused, Refused, Refused, Needless],
             ),
         ] {
             let found = changes.each_ref().map(|change| verdict(change, &link));
             assert_eq!(found, verdicts, "{link:?}");
         }
+    }
+
+    #[test]
+    fn an_edit_has_an_entry_for_each_part_and_is_needless_without_a_difference() {
+        let mut link = link(true, false, None);
+        link.labels.tags = vec!["a".to_owned()];
+        let edit = |expiry, tags: &[&str]| {
+            let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+            let labels = LabelChange {
+                tags: Some(tags),
+                ..LabelChange::default()
+            };
+            Change::Edit(Edit { expiry, labels })
+        };
+        let both = edit(Some(None), &["b"]);
+        let entries = both.entries(&link);
+        let actions: Vec<Action> = entries.iter().map(|entry| entry.action).collect();
+        assert_eq!(
+            actions,
+            [Action::LinkExpiryChanged, Action::LinkLabelsChanged]
+        );
+        assert_eq!(entries[1].detail, Some(json!({"fields": ["tags"]})));
+        assert!(both.affects_redirects());
+        let same = edit(None, &["a"]);
+        assert_eq!(verdict(&same, &link), Needless);
+        assert!(!same.affects_redirects());
     }
 }

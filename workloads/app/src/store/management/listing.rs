@@ -1,82 +1,60 @@
 //! Lists of links, page by page. The place of a page is a time and a code, so that changes meanwhile neither repeat nor
 //! skip a link.
 
+mod scan;
+
 use std::fmt;
 
 use jiff::Timestamp;
-use jiff_sqlx::{Timestamp as Time, ToSqlx};
+use jiff_sqlx::Timestamp as Time;
 use shortener_common::database::StoreError;
-use sqlx::PgPool;
+use sqlx::{PgConnection, Postgres, QueryBuilder};
 
+use self::scan::Scan;
 use super::{
     Management,
-    record::{LinkRecord, LinkRow, LinkState, columns},
+    record::{LinkRecord, LinkState},
 };
 use crate::code::MAX_LENGTH;
 
-/// The state of a row, as `LinkState` writes it.
-macro_rules! state {
-    () => {
-        "CASE WHEN disabled_as = 'deleted' THEN 'deleted' WHEN disabled_at IS NOT NULL THEN 'disabled' \
-        WHEN expires_at <= now() THEN 'expired' ELSE 'live' END"
-    };
-}
+/// Keeps the planner from reading and sorting all that a filter fits, in this transaction. It would do so where it takes a
+/// large part of a table for a small one.
+pub const IN_ORDER: &str = "SELECT set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true), \
+    set_config('enable_seqscan', 'off', true)";
 
-const OF_HOST: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM links WHERE host = $1 \
-    AND (created_at, code) > ($2, $3) \
-    AND (created_at, code) <= (coalesce($4, 'infinity'), coalesce($5, '')) \
-    AND ($6::text IS NULL OR $6 = ",
-    state!(),
-    ") ORDER BY created_at, code LIMIT $7"
-);
-
-/// The most links to a host that are read for a page of one state.
-const MOST_READ: i64 = 1000;
-
-/// The last link that is read for a page of one state, if there are as many.
-const LAST_READ: &str = "SELECT created_at, code FROM links WHERE host = $1 \
-    AND (created_at, code) > ($2, $3) ORDER BY created_at, code LIMIT 1 OFFSET $4 - 1";
-
-macro_rules! taken_down {
-    ($condition:literal) => {
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM links WHERE ",
-            $condition,
-            " AND (disabled_at, code) > ($1, $2) ORDER BY disabled_at, code LIMIT $3"
-        )
-    };
-}
-
-/// The conditions are those of the indexes.
-const DISABLED: &str = taken_down!("disabled_as IN ('gone', 'legal')");
-const DELETED: &str = taken_down!("disabled_as = 'deleted'");
-
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A list of links, and a page of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    pub of: Listed,
+    pub filter: Filter,
+    pub order: Order,
     /// The maximum number of links on a page.
     pub limit: usize,
-    /// The end of the page before.
-    pub after: Position,
+    /// The end of the page before; `None` for the first page.
+    pub after: Option<Position>,
 }
 
-/// The links in a list. There is an index for each kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listed {
-    /// Links to a host, by their creation.
-    Host {
-        /// The host, as [`crate::target::host`] writes it.
-        host: String,
-        /// The state of the links; `None` for every state.
-        state: Option<LinkState>,
-    },
-    /// Links that were disabled, or those that were deleted, by the time at which they were.
-    TakenDown { deleted: bool },
+/// What the links of a list have in common. What is `None` or empty excludes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// The beginning of the code.
+    pub code: Option<String>,
+    /// A tag, as it is stored.
+    pub tag: Option<String>,
+    /// Words of the title, as [`crate::store::labels::words`] returns them.
+    pub words: Vec<String>,
+    /// The client that created the link.
+    pub created_by: Option<String>,
+    /// The host, as [`crate::target::host`] writes it.
+    pub host: Option<String>,
+    pub state: Option<LinkState>,
+}
+
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    #[default]
+    Oldest,
+    Newest,
 }
 
 /// A page of a list. One that is not the last may have fewer links than its limit, because a bounded number is read to
@@ -89,10 +67,31 @@ pub struct Page {
 }
 
 /// The place of a link in a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     time: Timestamp,
     code: String,
+}
+
+impl Filter {
+    /// Returns true if it describes what a deleted link has no more.
+    #[must_use]
+    pub fn describes_destination(&self) -> bool {
+        self.host.is_some() || self.tag.is_some() || !self.words.is_empty()
+    }
+}
+
+impl Order {
+    pub const ALL: [Self; 2] = [Self::Oldest, Self::Newest];
+
+    /// Returns the word for it in queries.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Oldest => "oldest",
+            Self::Newest => "newest",
+        }
+    }
 }
 
 impl Position {
@@ -116,36 +115,60 @@ impl fmt::Display for Position {
     }
 }
 
-impl Listed {
-    fn time(&self, link: &LinkRecord) -> Timestamp {
-        match (self, &link.takedown) {
-            (Self::TakenDown { .. }, Some(takedown)) => takedown.at,
-            _ => link.created_at,
+impl Listing {
+    /// Adds the statement that reads the links of the page, and one more if there are more; none behind `last`.
+    pub fn select(&self, query: &mut QueryBuilder<Postgres>, last: Option<&Position>) {
+        Scan::of(&self.filter).0.select(self, query, last);
+    }
+
+    /// Adds the statement for the last link that is read for the page, if there are as many.
+    pub fn select_last(&self, query: &mut QueryBuilder<Postgres>) {
+        Scan::of(&self.filter).0.select_last(self, query);
+    }
+
+    /// Returns the last link that is read for the page, if the list has filters beside that of its index and there may be
+    /// others behind it.
+    async fn last_read(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<Option<Position>, sqlx::Error> {
+        if Scan::of(&self.filter).1 == Filter::default() {
+            // Every link that is read is on the page.
+            return Ok(None);
         }
+        let mut query = QueryBuilder::new("");
+        self.select_last(&mut query);
+        let last: Option<(Time, String)> =
+            query.build_query_as().fetch_optional(connection).await?;
+        Ok(last.map(|(time, code)| Position {
+            time: time.to_jiff(),
+            code,
+        }))
     }
 }
 
 impl Management {
-    /// Lists links, oldest first.
+    /// Lists links.
     ///
     /// # Errors
     /// Fails if the database is down.
     pub async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         self.0
             .run("SELECT links", |pool| async move {
-                let (rows, last_read) = match &listing.of {
-                    Listed::Host { host, state } => of_host(&pool, listing, host, *state).await?,
-                    Listed::TakenDown { deleted } => {
-                        (taken_down(&pool, listing, *deleted).await?, None)
-                    }
-                };
-                let has_more = rows.len() > listing.limit;
-                let links = rows.into_iter().take(listing.limit);
-                let links: Vec<LinkRecord> =
-                    links.map(LinkRecord::try_from).collect::<Result<_, _>>()?;
+                let mut transaction = pool.begin().await?;
+                sqlx::query(IN_ORDER).execute(&mut *transaction).await?;
+                let last_read = listing.last_read(&mut transaction).await?;
+                let mut query = QueryBuilder::new("");
+                listing.select(&mut query, last_read.as_ref());
+                let links = query.build_query_as().fetch_all(&mut *transaction);
+                let mut links: Vec<LinkRecord> = links.await?;
+                transaction.commit().await?;
+                let has_more = links.len() > listing.limit;
+                links.truncate(listing.limit);
+                let scan = Scan::of(&listing.filter).0;
                 let next = match links.last().filter(|_| has_more) {
                     Some(last) => Some(Position {
-                        time: listing.of.time(last),
+                        time: scan.time(last),
                         code: last.code.clone(),
                     }),
                     None => last_read,
@@ -154,56 +177,6 @@ impl Management {
             })
             .await
     }
-}
-
-/// Returns the links of a page, one more if there are more, and the last link that was read if there may be others behind
-/// it.
-async fn of_host(
-    pool: &PgPool,
-    listing: &Listing,
-    host: &str,
-    state: Option<LinkState>,
-) -> Result<(Vec<LinkRow>, Option<Position>), sqlx::Error> {
-    let (time, code) = (listing.after.time.to_sqlx(), listing.after.code.as_str());
-    let last: Option<(Time, String)> = match state {
-        Some(_) => {
-            let last = sqlx::query_as(LAST_READ).bind(host).bind(time);
-            let last = last.bind(code).bind(MOST_READ);
-            last.fetch_optional(pool).await?
-        }
-        // Every link that is read is on the page.
-        None => None,
-    };
-    let (last_time, last_code) = last.unzip();
-    let links = sqlx::query_as(OF_HOST).bind(host).bind(time).bind(code);
-    let links = links.bind(last_time).bind(last_code.as_deref());
-    let links = links
-        .bind(state.map(LinkState::as_str))
-        .bind(one_more(listing));
-    let links = links.fetch_all(pool).await?;
-    let last = last_time.zip(last_code).map(|(time, code)| Position {
-        time: time.to_jiff(),
-        code,
-    });
-    Ok((links, last))
-}
-
-/// Returns the links of a page, and one more if there are more.
-async fn taken_down(
-    pool: &PgPool,
-    listing: &Listing,
-    deleted: bool,
-) -> Result<Vec<LinkRow>, sqlx::Error> {
-    let statement = if deleted { DELETED } else { DISABLED };
-    let Position { time, code } = &listing.after;
-    let links = sqlx::query_as(statement).bind(time.to_sqlx());
-    let links = links.bind(code.as_str()).bind(one_more(listing));
-    links.fetch_all(pool).await
-}
-
-/// Returns the number of links to read: one more than the page has shows that there is another page.
-fn one_more(listing: &Listing) -> i64 {
-    listing.limit as i64 + 1
 }
 
 #[cfg(test)]
@@ -232,13 +205,6 @@ mod tests {
             &long,
         ] {
             assert_eq!(Position::parse(bad), None, "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn the_states_of_rows_are_those_of_records() {
-        for state in LinkState::ALL {
-            assert!(state!().contains(&format!("'{}'", state.as_str())));
         }
     }
 }

@@ -3,33 +3,22 @@
 use jiff::Timestamp;
 use jiff_sqlx::Timestamp as Time;
 use serde::Serialize;
+use sqlx::{FromRow, Row, postgres::PgRow};
 
-use crate::store::Takedown;
+use crate::store::{Takedown, labels::Labels};
 
-/// The columns of a `LinkRow`, for a statement that selects or returns it.
+/// The columns of a [`LinkRecord`], for a statement that selects from `links`.
 macro_rules! columns {
     () => {
-        "code, coalesce(url, disabled_url), host, created_by, created_at, expires_at, \
-        coalesce(expires_at <= now(), false), disabled_at, disabled_as, disabled_by, reason, notice"
+        "links.code, coalesce(links.url, links.disabled_url) AS url, links.host, links.created_by, links.created_at, \
+        links.expires_at, coalesce(links.expires_at <= now(), false) AS is_expired, links.disabled_at, links.disabled_as, \
+        links.disabled_by, links.reason, links.notice, \
+        (SELECT title FROM link_labels WHERE link_labels.code = links.code) AS title, \
+        (SELECT note FROM link_labels WHERE link_labels.code = links.code) AS note, \
+        ARRAY(SELECT tag FROM link_tags WHERE link_tags.code = links.code ORDER BY tag) AS tags"
     };
 }
 pub(super) use columns;
-
-/// A row of the table.
-pub(super) type LinkRow = (
-    String,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Time,
-    Option<Time>,
-    bool,
-    Option<Time>,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-);
 
 /// A link with everything that is known of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,6 +41,8 @@ pub struct LinkRecord {
     /// Takedown, if the link is disabled or deleted.
     #[serde(rename = "disabled")]
     pub takedown: Option<LinkTakedown>,
+    #[serde(flatten)]
+    pub labels: Labels,
 }
 
 /// The takedown of a link.
@@ -153,31 +144,34 @@ pub(in crate::store) fn takedown(disabled_as: &str, notice: Option<String>) -> T
     }
 }
 
-impl TryFrom<LinkRow> for LinkRecord {
-    type Error = sqlx::Error;
-
-    fn try_from(row: LinkRow) -> Result<Self, sqlx::Error> {
-        let (code, url, host, created_by, created_at, expires_at, is_expired, ..) = row;
-        let (.., disabled_at, disabled_as, by, reason, notice) = row;
-        let takedown = match disabled_at {
+impl FromRow<'_, PgRow> for LinkRecord {
+    fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
+        let takedown = match row.try_get::<Option<Time>, _>("disabled_at")? {
             Some(at) => Some(LinkTakedown {
                 at: at.to_jiff(),
-                by,
-                how: how(disabled_as.as_deref())?,
-                reason,
-                notice,
+                by: row.try_get("disabled_by")?,
+                how: how(row.try_get("disabled_as")?)?,
+                reason: row.try_get("reason")?,
+                notice: row.try_get("notice")?,
             }),
             None => None,
         };
         Ok(Self {
-            code,
-            url,
-            host,
-            created_by,
-            created_at: created_at.to_jiff(),
-            expires_at: expires_at.map(Time::to_jiff),
-            is_expired,
+            code: row.try_get("code")?,
+            url: row.try_get("url")?,
+            host: row.try_get("host")?,
+            created_by: row.try_get("created_by")?,
+            created_at: row.try_get::<Time, _>("created_at")?.to_jiff(),
+            expires_at: row
+                .try_get::<Option<Time>, _>("expires_at")?
+                .map(Time::to_jiff),
+            is_expired: row.try_get("is_expired")?,
             takedown,
+            labels: Labels {
+                title: row.try_get("title")?,
+                tags: row.try_get("tags")?,
+                note: row.try_get("note")?,
+            },
         })
     }
 }

@@ -11,8 +11,7 @@ use shortener_testing::{
 
 use super::schema::{Samples, Values};
 
-/// The parameter that always has its example: a list of links needs a host unless it is one of takedowns, and OpenAPI has
-/// no rules between parameters.
+/// The parameter that has no value but its example: the rules for hosts are those of URL parsers.
 const FIXED: &str = "host";
 
 /// A walk over a document.
@@ -55,7 +54,7 @@ impl Walk<'_> {
         let parameters = operation["parameters"].as_array().into_iter().flatten();
         let parameters: Vec<&Value> = parameters.map(|one| self.schemas().resolved(one)).collect();
         let values: Vec<Vec<Value>> = parameters.iter().map(|one| self.values_of(one)).collect();
-        let is_given = |one: &Value| one["required"] == true || one["name"] == FIXED;
+        let is_given = |one: &Value| one["required"] == true;
         let least: Vec<Option<Value>> = parameters
             .iter()
             .zip(&values)
