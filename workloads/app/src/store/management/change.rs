@@ -1,7 +1,7 @@
 //! The changes of a link: which of them its state allows, and the statement for each.
 //!
-//! Every change that redirects show makes the link due for a second removal from the cache, because the replica may end between the change and
-//! the first one. See [`crate::store::purge_sweeper`].
+//! Every change that redirects show makes the link due for a second removal from the cache, because the replica may end
+//! between the change and the first one. See [`crate::store::purge_sweeper`].
 
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx;

@@ -118,7 +118,8 @@ impl Walk<'_> {
     /// with control characters in a header is no request.
     fn values_of(&self, parameter: &Value) -> Vec<Value> {
         let mut values = self.values().of(&parameter["schema"]);
-        let is_text = types(&parameter["schema"]).contains("string");
+        let schema = self.schemas().resolved(&parameter["schema"]);
+        let is_text = types(schema).contains("string");
         values.retain(|value| match (value, parameter["in"].as_str()) {
             (Value::String(text), Some("path")) => !text.is_empty(),
             (Value::String(text), Some("header")) => !text.contains(char::is_control),
