@@ -15,6 +15,7 @@ pub mod faults;
 pub mod idempotency;
 pub mod indexer;
 pub mod job_ids;
+pub mod labels;
 pub mod limits;
 pub mod location;
 pub mod metrics;

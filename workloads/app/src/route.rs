@@ -42,7 +42,7 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 21] = [
+pub const ROUTES: [RouteRow; 23] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
@@ -71,6 +71,8 @@ pub const ROUTES: [RouteRow; 21] = [
     scoped("/api/admin/dead-letters/replay", Scope::Admin),
     scoped("/api/admin/dead-letters/drop", Scope::Admin),
     scoped("/api/admin/audit", Scope::Admin),
+    scoped("/api/admin/export/links", Scope::Admin),
+    scoped("/api/admin/import/links", Scope::Admin),
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),

@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     observe,
     routes::{
-        admin::{audit, dead_letters, links},
+        admin::{audit, dead_letters, links, transfer},
         docs, health, jobs, metrics, openapi, redirect, shorten,
     },
     state::AppState,
@@ -19,7 +19,7 @@ use crate::{
 
 /// Returns the handlers of the public port, each with its template. The preview of a link has none: the router has no
 /// pattern for a suffix, so [`redirect::follow`] passes it on.
-pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 19] {
+pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 21] {
     [
         ("/health", get(health::health)),
         ("/metrics", get(metrics::public)),
@@ -43,6 +43,8 @@ pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 19] {
         ("/api/admin/dead-letters/replay", post(dead_letters::replay)),
         ("/api/admin/dead-letters/drop", post(dead_letters::remove)),
         ("/api/admin/audit", get(audit::list)),
+        ("/api/admin/export/links", get(transfer::export)),
+        ("/api/admin/import/links", post(transfer::import)),
         ("/openapi.json", get(openapi::openapi)),
         ("/", get(redirect::root)),
         ("/{code}", get(redirect::follow)),

@@ -2,8 +2,11 @@
 //! removed after each change, see [`super::cached`].
 
 mod change;
+mod export;
+mod import;
 mod listing;
 mod record;
+mod transfer;
 
 use jiff_sqlx::Timestamp as Time;
 use shortener_common::database::{Database, StoreError};
@@ -12,8 +15,11 @@ pub(super) use self::record::takedown;
 use self::record::{LinkRow, columns};
 pub use self::{
     change::{Change, Changed},
+    export::ExportPage,
+    import::{Import, Imported, Summary},
     listing::{Listed, Listing, Page, Position},
     record::{How, LinkRecord, LinkState, LinkTakedown},
+    transfer::{DayClicks, PortableLink},
 };
 use super::{Takedown, audit::Audit};
 use crate::code::Code;
