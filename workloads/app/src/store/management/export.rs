@@ -15,7 +15,8 @@ use super::{
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// Reads links until `$3` bytes are exceeded; `size` is that of the texts of a link and of all before it. The indexes of
-/// codes give the rows in order, so nothing behind the page is read.
+/// codes give the rows in order from the begin of the page, and nothing behind it is read: the limits are written out, so
+/// that no plan expects more rows.
 const LINKS: &str = "SELECT code, destination, host, created_by, created_at, expires_at, \
     disabled_at, disabled_as, disabled_by, reason, notice, title, tags, note, size FROM ( \
     SELECT *, sum(own) OVER (ORDER BY code ROWS UNBOUNDED PRECEDING)::bigint AS size FROM ( \
@@ -24,15 +25,15 @@ const LINKS: &str = "SELECT code, destination, host, created_by, created_at, exp
     SELECT links.code, coalesce(url, disabled_url) AS destination, host, created_by, links.created_at, expires_at, \
     disabled_at, disabled_as, disabled_by, reason, notice, title, note, \
     ARRAY(SELECT tag FROM link_tags WHERE link_tags.code = links.code ORDER BY tag) AS tags \
-    FROM links LEFT JOIN link_labels ON link_labels.code = links.code \
-    WHERE links.code > $1 ORDER BY links.code LIMIT $2) read) measured) page \
-    WHERE size - own <= $3 ORDER BY code";
+    FROM links LEFT JOIN link_labels ON link_labels.code = links.code AND link_labels.code > $1 \
+    WHERE links.code > $1 ORDER BY links.code LIMIT 1000) read) measured) page \
+    WHERE size - own <= $3 ORDER BY code LIMIT $2";
 
 /// Reads the clicks on the links of a page.
 const CLICKS: &str = "SELECT code, day, people, bots FROM clicks WHERE code > $1 AND code <= $2 \
-    ORDER BY code, day LIMIT $3";
+    ORDER BY code, day LIMIT 10000";
 
-/// The maximum number of days with clicks that a page reads: 27 years. A page with many more of them is full before.
+/// The limit of [`CLICKS`]: 27 years. A page with many more days is full before.
 const DAYS: usize = 10_000;
 
 /// A row of [`LINKS`].
@@ -121,7 +122,7 @@ async fn page(
     let may_be_more = rows.len() == limit || last.size > bytes as i64;
     let last = last.link.code.clone();
     let clicks = sqlx::query_as(CLICKS).bind(after).bind(last);
-    let mut clicks = clicks.bind(DAYS as i64).fetch(connection);
+    let mut clicks = clicks.fetch(connection);
     let mut days = 0;
     let mut next: Option<(String, Date, i64, i64)> = clicks.try_next().await?;
     let mut page = ExportPage::default();
