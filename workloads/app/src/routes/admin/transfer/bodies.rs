@@ -40,7 +40,9 @@ pub struct ImportResult {
 }
 
 impl ImportResponse {
-    pub(super) fn new(summary: Summary, results: Vec<ImportResult>) -> Self {
+    /// Returns the response with these results.
+    #[must_use]
+    pub fn new(summary: Summary, results: Vec<ImportResult>) -> Self {
         let Summary {
             created,
             unchanged,
@@ -58,7 +60,9 @@ impl ImportResponse {
 }
 
 impl ImportResult {
-    pub(super) fn new(line: usize, code: &str, imported: Imported) -> Self {
+    /// Returns the result of a line with a link.
+    #[must_use]
+    pub fn new(line: usize, code: &str, imported: Imported) -> Self {
         let (result, reason) = match imported {
             Imported::Created => ("created", None),
             Imported::Unchanged => ("unchanged", None),
@@ -73,7 +77,9 @@ impl ImportResult {
         }
     }
 
-    pub(super) fn invalid(line: usize, code: Option<String>, errors: Vec<FieldError>) -> Self {
+    /// Returns the result of a line that is no link.
+    #[must_use]
+    pub fn invalid(line: usize, code: Option<String>, errors: Vec<FieldError>) -> Self {
         Self {
             line,
             code,
