@@ -1,6 +1,7 @@
 //! The operator's command line: `run`, `crd`, `dlq` and `plan`. People's machines have another program, `kubectl
 //! shortener`, whose command line is in [`kubectl`].
 
+pub mod app_pod;
 pub mod cluster;
 pub mod dlq;
 pub mod kubectl;
@@ -9,6 +10,7 @@ pub mod plan;
 pub mod process;
 pub mod settings;
 pub mod status;
+pub mod transfer;
 
 use std::ffi::OsString;
 

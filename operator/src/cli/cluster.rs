@@ -23,6 +23,17 @@ pub struct Location {
     pub context: Option<String>,
 }
 
+/// A stack.
+#[derive(Debug, Args)]
+pub struct Stack {
+    /// Name of the stack
+    #[arg(value_name = "STACK")]
+    pub name: String,
+    /// Place of the stack
+    #[command(flatten)]
+    pub location: Location,
+}
+
 /// An error of the connection to the cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {

@@ -12,8 +12,8 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 
 use super::{
-    cluster::{ConnectError, Location},
-    observed::FindError,
+    app_pod::AppPodError,
+    cluster::{ConnectError, Stack},
 };
 
 /// Work with dead letters, the jobs that failed for good
@@ -73,17 +73,6 @@ pub enum Action {
     },
 }
 
-/// A stack.
-#[derive(Debug, Args)]
-pub struct Stack {
-    /// Name of the stack
-    #[arg(value_name = "STACK")]
-    pub name: String,
-    /// Place of the stack
-    #[command(flatten)]
-    pub location: Location,
-}
-
 /// A choice of dead letters: some, or all.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
@@ -103,14 +92,9 @@ pub enum DlqError {
     /// There is no connection to the cluster.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The pods cannot be read, or there is no such stack.
+    /// There is no pod to run it in.
     #[error(transparent)]
-    Find(#[from] FindError),
-    /// The app does not run.
-    #[error(
-        "stack {0} has no running pod of the app, which reads the dead letters: see `kubectl shortener status {0}`"
-    )]
-    NoPod(String),
+    Pod(#[from] AppPodError),
     /// The API server refused to run the program, or did not answer.
     #[error(
         "cannot run the app's program in pod {pod}: {source}; check that you may get and create pods/exec"

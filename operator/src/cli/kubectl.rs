@@ -14,6 +14,7 @@ use super::{
     plan::{self, PlanArguments},
     process,
     status::{self, StatusArguments},
+    transfer::{self, ExportArguments, ImportArguments},
 };
 
 /// Name of the program, which kubectl runs as its command `shortener`.
@@ -42,6 +43,10 @@ pub enum PluginCommand {
     Plan(PlanArguments),
     /// List, show, replay or delete dead letters, the jobs that failed for good
     Dlq(Dlq),
+    /// Write all links of a stack to a file, one JSON object on each line
+    Export(ExportArguments),
+    /// Create links of an export, or of another shortener, with their codes and creation times
+    Import(ImportArguments),
     /// Print the CustomResourceDefinition
     Crd {
         /// Output format
@@ -79,6 +84,13 @@ pub fn run(command: PluginCommand) -> Result<ExitCode, Box<dyn Error>> {
         }
         PluginCommand::Dlq(command) => {
             process::runtime()?.block_on(dlq::run(command, &mut out))?;
+        }
+        PluginCommand::Export(arguments) => {
+            process::runtime()?.block_on(transfer::export(arguments, &mut out))?;
+        }
+        PluginCommand::Import(arguments) => {
+            let imported = process::runtime()?.block_on(transfer::import(arguments, &mut out))?;
+            return Ok(u8::from(!imported.is_complete()).into());
         }
         PluginCommand::Crd { format } => process::print_crd(format, &mut out)?,
         PluginCommand::Completion { shell } => out.write_all(&script(shell))?,
@@ -120,6 +132,8 @@ mod tests {
             "status",
             "plan",
             "dlq",
+            "export",
+            "import",
             "crd",
             "completion",
         ] {

@@ -19,6 +19,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
 
+/// The media types of bodies.
+const JSON: &str = "application/json";
+/// Newline-delimited JSON: a value on each line.
+pub const NDJSON: &str = "application/x-ndjson";
 /// The memory of a body for each of its bytes: a buffer that grows doubles its size. What is kept of a body later, and the
 /// statement that stores it, need no more.
 const FACTOR: usize = 2;
@@ -76,12 +80,12 @@ pub async fn optional_json<T>(
     memory: &Budget,
     read: impl FnOnce(Map<String, Value>) -> Result<T, Error>,
 ) -> Result<(T, Share), Error> {
-    let is_json = is_plain_json(request.headers());
+    let is_json = is_plain(request.headers(), JSON);
     let (text, share) = text(request, limit, memory).await?;
     let value = match (text.is_empty(), is_json) {
         (true, _) => read(Map::new())?,
         (false, true) => object(&text, read)?,
-        (false, false) => return Err(Error::UnsupportedMediaType),
+        (false, false) => return Err(Error::UnsupportedMediaType(JSON)),
     };
     Ok((value, share))
 }
@@ -113,8 +117,38 @@ pub async fn json_text(
     limit: usize,
     memory: &Budget,
 ) -> Result<(Vec<u8>, Share), Error> {
-    if !is_plain_json(request.headers()) {
-        return Err(Error::UnsupportedMediaType);
+    typed_text(request, JSON, limit, memory).await
+}
+
+/// Reads a body of at most `limit` bytes that says that it is newline-delimited JSON, and does not parse it.
+///
+/// # Errors
+/// Fails if the media type is another one, if the body is too large or too slow, or if there is no memory for it.
+pub async fn lines_text(
+    request: Request,
+    limit: usize,
+    memory: &Budget,
+) -> Result<(Vec<u8>, Share), Error> {
+    typed_text(request, NDJSON, limit, memory).await
+}
+
+/// Returns what `read` makes of each line of a text that is not blank, with the number of the line. The values of one line
+/// exist at a time.
+pub fn lines<T>(text: &[u8], mut read: impl FnMut(usize, &[u8]) -> T) -> Vec<T> {
+    let _turn = VALUES.lock();
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let filled = (1..).zip(lines).filter(|(_, line)| !line.is_empty());
+    filled.map(|(number, line)| read(number, line)).collect()
+}
+
+async fn typed_text(
+    request: Request,
+    media_type: &'static str,
+    limit: usize,
+    memory: &Budget,
+) -> Result<(Vec<u8>, Share), Error> {
+    if !is_plain(request.headers(), media_type) {
+        return Err(Error::UnsupportedMediaType(media_type));
     }
     text(request, limit, memory).await
 }
@@ -188,22 +222,22 @@ fn announced_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Returns true for `application/json` with any parameters and without compression.
-fn is_plain_json(headers: &HeaderMap) -> bool {
+/// Returns true for a media type with any parameters and without compression.
+fn is_plain(headers: &HeaderMap, media_type: &str) -> bool {
     let text = |name| {
         headers
             .get(name)
             .map(|value: &http::HeaderValue| value.to_str().unwrap_or("?"))
     };
-    let is_json = text(CONTENT_TYPE).is_some_and(|value| {
+    let is_of_type = text(CONTENT_TYPE).is_some_and(|value| {
         value
             .split(';')
             .next()
             .unwrap_or_default()
             .trim()
-            .eq_ignore_ascii_case("application/json")
+            .eq_ignore_ascii_case(media_type)
     });
-    is_json
+    is_of_type
         && text(CONTENT_ENCODING)
             .is_none_or(|encoding| encoding.trim().eq_ignore_ascii_case("identity"))
 }
@@ -276,7 +310,7 @@ mod tests {
             "Application/JSON;charset=x",
             "application/json ",
         ] {
-            assert!(is_plain_json(&headers(&[(CONTENT_TYPE, good)])), "{good}");
+            assert!(is_plain(&headers(&[(CONTENT_TYPE, good)]), JSON), "{good}");
         }
         for bad in [
             "",
@@ -285,17 +319,23 @@ mod tests {
             "application/problem+json",
             "application/x-www-form-urlencoded",
         ] {
-            assert!(!is_plain_json(&headers(&[(CONTENT_TYPE, bad)])), "{bad}");
+            assert!(!is_plain(&headers(&[(CONTENT_TYPE, bad)]), JSON), "{bad}");
         }
-        assert!(!is_plain_json(&headers(&[])));
-        assert!(!is_plain_json(&headers(&[
-            (CONTENT_TYPE, "application/json"),
-            (CONTENT_ENCODING, "gzip")
-        ])));
-        assert!(is_plain_json(&headers(&[
-            (CONTENT_TYPE, "application/json"),
-            (CONTENT_ENCODING, "identity")
-        ])));
+        assert!(!is_plain(&headers(&[]), JSON));
+        assert!(!is_plain(
+            &headers(&[
+                (CONTENT_TYPE, "application/json"),
+                (CONTENT_ENCODING, "gzip")
+            ]),
+            JSON
+        ));
+        assert!(is_plain(
+            &headers(&[
+                (CONTENT_TYPE, "application/json"),
+                (CONTENT_ENCODING, "identity")
+            ]),
+            JSON
+        ));
     }
 
     fn request(text: &str) -> Request {

@@ -59,9 +59,9 @@ pub enum Error {
         "The destination may be at most {0} bytes long together with the query of the request; shorten the query."
     )]
     QueryTooLong(usize),
-    /// The body is not `application/json`, or is compressed.
-    #[error("The body must be sent as application/json without a content encoding.")]
-    UnsupportedMediaType,
+    /// The body has not got this media type, or is compressed.
+    #[error("The body must be sent as {0} without a content encoding.")]
+    UnsupportedMediaType(&'static str),
     /// All header fields together are larger than this many bytes.
     #[error("The header fields may be at most {0} bytes long.")]
     HeadersTooLarge(usize),

@@ -42,7 +42,7 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 25] = [
+pub const ROUTES: [RouteRow; 27] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
@@ -75,6 +75,8 @@ pub const ROUTES: [RouteRow; 25] = [
     scoped("/api/admin/audit", Scope::Admin),
     open("/api/links/{code}/qr.svg"),
     open("/api/links/{code}/qr.png"),
+    scoped("/api/admin/export/links", Scope::Admin),
+    scoped("/api/admin/import/links", Scope::Admin),
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),

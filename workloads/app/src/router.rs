@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     observe,
     routes::{
-        admin::{audit, clicks, dead_letters, links},
+        admin::{audit, clicks, dead_letters, links, transfer},
         docs, health, jobs, metrics, openapi, qr, redirect, shorten,
     },
     state::AppState,
@@ -19,7 +19,7 @@ use crate::{
 
 /// Returns the handlers of the public port, each with its template. The preview of a link has none: the router has no
 /// pattern for a suffix, so [`redirect::follow`] passes it on.
-pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 23] {
+pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 25] {
     [
         ("/health", get(health::health)),
         ("/metrics", get(metrics::public)),
@@ -47,6 +47,8 @@ pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 23] {
         ("/api/admin/audit", get(audit::list)),
         ("/api/links/{code}/qr.svg", get(qr::svg)),
         ("/api/links/{code}/qr.png", get(qr::png)),
+        ("/api/admin/export/links", get(transfer::export)),
+        ("/api/admin/import/links", post(transfer::import)),
         ("/openapi.json", get(openapi::openapi)),
         ("/", get(redirect::root)),
         ("/{code}", get(redirect::follow)),

@@ -191,8 +191,19 @@ pub async fn get(address: SocketAddr, path: &str) -> Response {
 
 /// Returns the bytes of `method path` with JSON text and extra header lines, each ending in CR LF.
 pub fn json_bytes(method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    typed_bytes(method, path, headers, "application/json", body)
+}
+
+/// Returns the bytes of `method path` with a body of this media type and extra header lines, each ending in CR LF.
+pub fn typed_bytes(
+    method: &str,
+    path: &str,
+    headers: &str,
+    media_type: &str,
+    body: &[u8],
+) -> Vec<u8> {
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-type: {media_type}\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n",
         body.len()
     );
     [head.as_bytes(), body].concat()

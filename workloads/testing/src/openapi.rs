@@ -129,8 +129,18 @@ fn check_content<'a>(
     let mut described = content.iter();
     let found = described.find(|(name, _)| essence(name) == media_type);
     let (_, found) = found.unwrap_or_else(|| panic!("undocumented {media_type}: {what}"));
-    if media_type.ends_with("json") {
-        let fits = schemas.fits(&found["schema"], &response.json());
+    let values = match media_type {
+        // The schema describes each line.
+        "application/x-ndjson" => {
+            let text = std::str::from_utf8(&response.body).unwrap();
+            let lines = text.lines().map(serde_json::from_str);
+            lines.collect::<Result<_, _>>().unwrap()
+        }
+        json if json.ends_with("json") => vec![response.json()],
+        _ => Vec::new(),
+    };
+    for value in values {
+        let fits = schemas.fits(&found["schema"], &value);
         assert!(fits, "{} does not describe {what}", found["schema"]);
     }
     media_type

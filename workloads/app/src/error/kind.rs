@@ -18,7 +18,9 @@ impl Error {
                 (413, "body-too-large", "Body too large")
             }
             Self::UriTooLong(_) | Self::QueryTooLong(_) => (414, "uri-too-long", "URI too long"),
-            Self::UnsupportedMediaType => (415, "unsupported-media-type", "Unsupported media type"),
+            Self::UnsupportedMediaType(_) => {
+                (415, "unsupported-media-type", "Unsupported media type")
+            }
             Self::HeadersTooLarge(_) => (431, "headers-too-large", "Header fields too large"),
 
             // The client.

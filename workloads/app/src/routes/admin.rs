@@ -4,6 +4,7 @@ pub mod audit;
 pub mod clicks;
 pub mod dead_letters;
 pub mod links;
+pub mod transfer;
 
 use axum::{
     Json,
@@ -83,11 +84,16 @@ fn reason(value: Option<Value>, faults: &mut Faults) -> Option<String> {
 
 /// Returns the number of items on a page.
 fn page_size(limit: Option<String>, faults: &mut Faults) -> usize {
+    page_size_up_to(MAX_PAGE, limit, faults)
+}
+
+/// Returns the number of items on a page, which has at most `most` and by default.
+fn page_size_up_to(most: usize, limit: Option<String>, faults: &mut Faults) -> usize {
     let Some(limit) = limit else {
-        return MAX_PAGE;
+        return most;
     };
     let number = limit.parse().ok();
-    let number = number.filter(|number| (1..=MAX_PAGE).contains(number));
-    let rule = || format!("must be a whole number from 1 to {MAX_PAGE}");
+    let number = number.filter(|number| (1..=most).contains(number));
+    let rule = || format!("must be a whole number from 1 to {most}");
     faults.value("limit", number.ok_or_else(rule))
 }

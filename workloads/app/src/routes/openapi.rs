@@ -61,6 +61,7 @@ mod tests {
             shorten::ShortenRequest,
         },
         scope::Scope,
+        store::management::PortableLink,
     };
 
     fn config(flags: &[&str]) -> ServeArgs {
@@ -135,6 +136,7 @@ mod tests {
             ("DisableRequest", fields_of::<DisableRequest>()),
             ("ReasonRequest", fields_of::<ReasonRequest>()),
             ("SweepRequest", fields_of::<SweepRequest>()),
+            ("PortableLink", fields_of::<PortableLink>()),
         ] {
             let schema = &document["components"]["schemas"][name];
             assert_eq!(names(&schema["properties"]), read, "{name}");

@@ -32,17 +32,19 @@ pub enum Action {
     LinkExpiryChanged,
     LinkLabelsChanged,
     LinkDeleted,
+    LinksImported,
     DeadLetterReplayed,
     DeadLetterDropped,
 }
 
 impl Action {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::LinkDisabled,
         Self::LinkEnabled,
         Self::LinkExpiryChanged,
         Self::LinkLabelsChanged,
         Self::LinkDeleted,
+        Self::LinksImported,
         Self::DeadLetterReplayed,
         Self::DeadLetterDropped,
     ];
@@ -56,6 +58,7 @@ impl Action {
             Self::LinkExpiryChanged => "link_expiry_changed",
             Self::LinkLabelsChanged => "link_labels_changed",
             Self::LinkDeleted => "link_deleted",
+            Self::LinksImported => "links_imported",
             Self::DeadLetterReplayed => "dead_letter_replayed",
             Self::DeadLetterDropped => "dead_letter_dropped",
         }
@@ -66,7 +69,7 @@ impl Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEntry {
     pub action: Action,
-    /// The code of the link, or the identifier of the job.
+    /// The code of the link, or the identifier of the job; `None` if there are many.
     pub subject: Option<String>,
     /// An object with what the action alone does not say.
     pub detail: Option<Value>,
@@ -83,7 +86,7 @@ pub struct AuditEntry {
     pub by: String,
     /// Kind of change.
     pub action: String,
-    /// Code of the link, or identifier of the job; null for a message that never was a job.
+    /// Code of the link, or identifier of the job; null for an import and for a message that never was a job.
     pub subject: Option<String>,
     /// Reason, if one was given.
     pub reason: Option<String>,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use shortener_common::{
     backends::Backends,
     batcher::{Batcher, Limits, NoAnswer, Question},
@@ -11,16 +13,18 @@ use shortener_common::{
 use tokio::time::{Instant, timeout};
 
 use super::{
-    Resolved, Stored,
+    Link, Resolved, Stored,
     audit::Cause,
     cache::Cache,
-    management::{Change, Changed, Management},
+    management::{Change, Changed, Import, Imported, Management, PortableLink, takedown},
     postgres::{Links, NewLink, Outcome},
 };
 use crate::code::{Code, OwnedCode};
 
 /// The maximum number of codes in one statement.
 const CODES: usize = 32;
+/// The number of imported links that are written to the cache at a time. Each is a command, so the others keep some room.
+const WRITES: usize = 32;
 /// The maximum number of look-ups that wait for a statement. Others than these have half of the connections that the
 /// default memory holds.
 const WAITING: usize = 512;
@@ -178,6 +182,27 @@ impl CachedLinks {
         Ok(outcome)
     }
 
+    /// Stores the links whose codes are free, and returns a result for each link in order. On success the links are durable.
+    /// If the cache works, it denies none of them.
+    ///
+    /// # Errors
+    /// Fails if the database is down. All of the links or none of them may then have been stored.
+    pub async fn import(
+        &self,
+        import: &Import,
+        cause: &Cause,
+    ) -> Result<Vec<Imported>, StoreError> {
+        let results = self.management.import(import, cause).await?;
+        if let (Some(cache), false) = (&self.cache, import.dry_run) {
+            stream::iter(import.links.iter().zip(&results))
+                .for_each_concurrent(WRITES, |(link, result)| {
+                    write_imported(cache, link, *result, import.now)
+                })
+                .await;
+        }
+        Ok(results)
+    }
+
     /// Finds the link of an earlier request with the key of this one, and stores nothing; `None` if no request holds the
     /// key.
     ///
@@ -206,5 +231,28 @@ impl CachedLinks {
             }
             _ => {}
         }
+    }
+}
+
+/// Prepares the cache for the first request for an imported link.
+async fn write_imported(cache: &Cache, link: &PortableLink, result: Imported, now: Timestamp) {
+    let is_live = link.expires_at.is_none_or(|end| end > now);
+    let copy = |url: &str| Link {
+        code: link.code.clone(),
+        url: url.to_owned(),
+        created_at: link.created_at.unwrap_or(now),
+        expires_at: link.expires_at,
+    };
+    match (result, &link.disabled, &link.url) {
+        (Imported::Conflict(_), ..) => {}
+        (Imported::Created, Some(down), _) => {
+            if let Ok(code) = Code::parse(&link.code) {
+                let takedown = takedown(down.how.as_str(), down.notice.clone());
+                cache.purge(code, Some(&takedown)).await;
+            }
+        }
+        (Imported::Created, None, Some(url)) if is_live => cache.created(&copy(url), true).await,
+        // An earlier request may have ended before it wrote.
+        _ => cache.found(&copy("")).await,
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use jiff::civil::Date;
 use jiff_sqlx::{Date as SqlDate, ToSqlx};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shortener_common::database::{Database, StoreError};
 use sqlx::PgConnection;
 
@@ -38,7 +38,7 @@ const TOP: &str = "SELECT code, coalesce(url, disabled_url), people, bots FROM \
     JOIN links USING (code) ORDER BY people DESC, code";
 
 /// Clicks on a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClickTotals {
     /// Clicks of people.
     pub people: i64,
@@ -47,7 +47,7 @@ pub struct ClickTotals {
 }
 
 /// Clicks on one UTC day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClicksOfDay {
     /// UTC day.
     pub day: Date,

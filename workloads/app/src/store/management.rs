@@ -2,8 +2,11 @@
 //! removed after each change, see [`super::cached`].
 
 mod change;
+mod export;
+mod import;
 mod listing;
 mod record;
+mod transfer;
 
 use jiff_sqlx::Timestamp as Time;
 use shortener_common::database::{Database, StoreError};
@@ -12,8 +15,11 @@ use self::record::columns;
 pub(super) use self::record::takedown;
 pub use self::{
     change::{Change, Changed, Edit},
+    export::ExportPage,
+    import::{Import, Imported, Summary},
     listing::{Filter, IN_ORDER, Listing, Order, Page, Position},
     record::{How, LinkRecord, LinkState, LinkTakedown},
+    transfer::PortableLink,
 };
 use super::{Takedown, audit::Audit};
 use crate::code::Code;

@@ -8,7 +8,7 @@ use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
 use tempfile::TempDir;
 
 use crate::{
-    client::{Response, get, json_bytes, post, post_bytes, request, send, shorten},
+    client::{Response, get, json_bytes, post, post_bytes, request, send, shorten, typed_bytes},
     keys::secret,
     process::{addresses, migrated, serving, start},
     support::{App, access},
@@ -55,6 +55,18 @@ pub async fn administer(app: &App, method: &str, path: &str, body: Option<Value>
     }
 }
 
+/// Sends lines of links with the key of `desk`.
+pub async fn import(app: &App, query: &str, lines: &str) -> Response {
+    let headers = format!("authorization: Bearer {KEY}\r\n");
+    let path = format!("/api/admin/import/links{query}");
+    let ndjson = "application/x-ndjson";
+    send(
+        app.public,
+        typed_bytes("POST", &path, &headers, ndjson, lines.as_bytes()),
+    )
+    .await
+}
+
 /// Checks that the response is about a link in this state, and returns it.
 #[track_caller]
 fn in_state(response: &Response, state: &str) -> Value {
@@ -98,6 +110,8 @@ async fn management_needs_a_key_with_its_scope_also_where_nothing_else_does() {
         ("POST", "/api/admin/dead-letters/replay"),
         ("POST", "/api/admin/dead-letters/drop"),
         ("GET", "/api/admin/audit"),
+        ("GET", "/api/admin/export/links"),
+        ("POST", "/api/admin/import/links"),
     ];
     for (method, path) in routes {
         for app in [&plain, &app] {

@@ -181,7 +181,7 @@ fn record(actions: &[Action], link: &LinkRecord, cause: &Cause) {
             Action::LinkExpiryChanged => line!("link_expiry_changed"),
             Action::LinkLabelsChanged => line!("link_labels_changed"),
             Action::LinkDeleted => line!("link_deleted"),
-            Action::DeadLetterReplayed | Action::DeadLetterDropped => {}
+            Action::LinksImported | Action::DeadLetterReplayed | Action::DeadLetterDropped => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff_sqlx::Timestamp as Time;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Row, postgres::PgRow};
 
 use crate::store::{Takedown, labels::Labels};
@@ -46,7 +46,7 @@ pub struct LinkRecord {
 }
 
 /// The takedown of a link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTakedown {
     /// Time of the takedown (RFC 3339).
     pub at: Timestamp,
@@ -62,7 +62,7 @@ pub struct LinkTakedown {
 }
 
 /// The kinds of takedowns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
     /// Disabled.
@@ -176,7 +176,7 @@ impl FromRow<'_, PgRow> for LinkRecord {
     }
 }
 
-fn how(word: Option<&str>) -> Result<How, sqlx::Error> {
+pub(super) fn how(word: Option<&str>) -> Result<How, sqlx::Error> {
     let known = How::ALL.into_iter().find(|how| Some(how.as_str()) == word);
     known.ok_or_else(|| sqlx::Error::Decode("a takedown of an unknown kind".into()))
 }

@@ -5,7 +5,7 @@ use std::{fmt::Write, net::SocketAddr};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use shortener_testing::{
-    client::{json_bytes, send},
+    client::{send, typed_bytes},
     schema::{Schemas, types},
 };
 
@@ -13,6 +13,9 @@ use super::schema::{Samples, Values};
 
 /// The parameter that has no value but its example: the rules for hosts are those of URL parsers.
 const FIXED: &str = "host";
+
+/// The media type of bodies with a value on each line.
+const NDJSON: &str = "application/x-ndjson";
 
 /// A walk over a document.
 pub struct Walk<'a> {
@@ -30,6 +33,8 @@ struct Case {
     path: String,
     headers: String,
     body: Option<Value>,
+    /// The media type of the body.
+    media_type: &'static str,
     /// True if the document promises to take it.
     fits: bool,
 }
@@ -60,14 +65,22 @@ impl Walk<'_> {
             .zip(&values)
             .map(|(one, values)| is_given(one).then(|| values[0].clone()))
             .collect();
-        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let content = &operation["requestBody"]["content"];
+        // A value is a line of NDJSON as well, of which each is judged by itself.
+        let media_type = match content[NDJSON].is_object() {
+            true => NDJSON,
+            false => "application/json",
+        };
+        let schema = &content[media_type]["schema"];
         let bodies = match schema {
             Value::Null => Vec::new(),
             schema => self.values().of(schema),
         };
         let case = |given: &[Option<Value>], body: Option<&Value>| {
             let mut case = self.case(template, &parameters, given);
-            case.fits &= body.is_none_or(|body| self.schemas().fits(schema, body));
+            let fits = |body| media_type == NDJSON || self.schemas().fits(schema, body);
+            case.fits &= body.is_none_or(fits);
+            case.media_type = media_type;
             case.body = body.cloned();
             case
         };
@@ -88,6 +101,7 @@ impl Walk<'_> {
             path: template.to_owned(),
             headers: self.headers.clone(),
             body: None,
+            media_type: "",
             fits: true,
         };
         let mut query = String::new();
@@ -140,7 +154,10 @@ impl Walk<'_> {
     async fn check(&self, method: &str, case: &Case) {
         let Case { path, headers, .. } = case;
         let request = match &case.body {
-            Some(body) => json_bytes(method, path, headers, body.to_string().as_bytes()),
+            Some(body) => {
+                let body = body.to_string();
+                typed_bytes(method, path, headers, case.media_type, body.as_bytes())
+            }
             None => {
                 let close = "connection: close";
                 format!("{method} {path} HTTP/1.1\r\nhost: test\r\n{headers}{close}\r\n\r\n").into()
