@@ -114,8 +114,8 @@ impl Memory {
         Self {
             // 768 of them, see the server.
             connections: part(36),
-            bodies: budget("bodies", 8),
-            jobs: budget("jobs", 8),
+            bodies: budget("bodies", 9),
+            jobs: budget("jobs", 7),
             // 12,288 links, see the clicks of the app.
             clicks: part(3),
             spans: part(4),

@@ -305,8 +305,8 @@ fn lines_with_faults() -> Vec<(String, &'static str)> {
         (with("disabled", json!({"at": at, "as": "deleted"})), "url"),
         (with("title", json!("")), "title"),
         (with("title", json!("x".repeat(201))), "title"),
-        (with("tags", json!(["A"])), "tags"),
-        (with("tags", json!(["a", "a"])), "tags"),
+        (with("tags", json!(["a,b"])), "tags"),
+        (with("tags", json!(vec!["a"; 11])), "tags"),
         (with("tags", json!("a")), "tags"),
         (with("note", json!("a\u{0}")), "note"),
         (

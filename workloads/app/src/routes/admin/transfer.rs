@@ -39,6 +39,8 @@ pub const MAX_BODY: usize = 128 * 1024;
 const FACTOR: usize = 4;
 /// The memory of a link beside its texts, in bytes: as a row, and as its result.
 const LINK_BYTES: usize = 768;
+/// The memory of a full page, and of an import beside its body.
+const LARGEST: usize = FACTOR * MAX_BODY + MAX_LINKS * LINK_BYTES;
 
 /// A page, and the memory that it takes until it was sent.
 struct Page {
@@ -59,12 +61,11 @@ pub async fn export(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Error> {
     let (after, limit) = fields::page(query.as_deref())?;
-    let memory = FACTOR * MAX_BODY + MAX_LINKS * LINK_BYTES;
-    let mut share = state.memory.bodies.take(memory).ok_or(Error::Busy)?;
+    let mut share = state.memory.bodies.take(LARGEST).ok_or(Error::Busy)?;
     let page = state.links.management().export(&after, limit, MAX_BODY);
     let ExportPage { text, next } = page.await?;
     // The rows are gone.
-    let kept = share.split(text.capacity().min(memory));
+    let kept = share.split(text.capacity().min(LARGEST));
     let page = Page {
         text,
         _share: kept.unwrap_or(share),
@@ -165,4 +166,17 @@ fn record(summary: &Summary, cause: &Cause, dry_run: bool) {
         auth.client = cause.by,
         "links_imported"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use shortener_common::memory::Memory;
+
+    use super::*;
+
+    #[test]
+    fn the_largest_page_and_the_largest_import_fit_the_smallest_memory_limit() {
+        let smallest = Memory::within(64 << 20, 0).unwrap();
+        assert!(MAX_BODY + LARGEST <= smallest.bodies.limit());
+    }
 }
