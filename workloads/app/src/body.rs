@@ -136,9 +136,21 @@ pub async fn lines_text(
 /// exist at a time.
 pub fn lines<T>(text: &[u8], mut read: impl FnMut(usize, &[u8]) -> T) -> Vec<T> {
     let _turn = VALUES.lock();
+    filled(text)
+        .map(|(number, line)| read(number, line))
+        .collect()
+}
+
+/// Returns the number of lines of a text that are not blank.
+#[must_use]
+pub fn count_lines(text: &[u8]) -> usize {
+    filled(text).count()
+}
+
+/// Returns the lines of a text that are not blank, with their numbers.
+fn filled(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    let filled = (1..).zip(lines).filter(|(_, line)| !line.is_empty());
-    filled.map(|(number, line)| read(number, line)).collect()
+    (1..).zip(lines).filter(|(_, line)| !line.is_empty())
 }
 
 async fn typed_text(

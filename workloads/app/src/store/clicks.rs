@@ -147,13 +147,10 @@ impl ClickStore {
     }
 }
 
-/// Waits until no batch is being added, and keeps others away until the end of the transaction.
-pub(super) async fn lock_batches(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    sqlx::query(LOCK).execute(connection).await.map(drop)
-}
-
-/// Removes the clicks on a link.
+/// Removes the clicks on a link that is being deleted. It waits until no batch is being added, and keeps others away until the end
+/// of the transaction.
 pub(super) async fn remove(connection: &mut PgConnection, code: &str) -> Result<(), sqlx::Error> {
+    sqlx::query(LOCK).execute(&mut *connection).await?;
     let remove = sqlx::query(REMOVE).bind(code);
     remove.execute(connection).await.map(drop)
 }

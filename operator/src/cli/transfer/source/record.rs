@@ -13,6 +13,8 @@ const TITLE: usize = 200;
 pub(super) struct Columns {
     /// Codes, or short URLs; a link with several of them becomes several links.
     pub(super) codes: &'static [&'static str],
+    /// True if these are codes, which may look like the end of a URL.
+    are_codes: bool,
     /// Destination.
     pub(super) url: &'static [&'static str],
     created_at: &'static [&'static str],
@@ -28,6 +30,7 @@ pub(super) struct Columns {
 
 const NONE: Columns = Columns {
     codes: &[],
+    are_codes: false,
     url: &[],
     created_at: &[],
     expires_at: &[],
@@ -61,6 +64,7 @@ const YOURLS: Columns = Columns {
 
 const SHLINK: Columns = Columns {
     codes: &["shortcode"],
+    are_codes: true,
     url: &["longurl"],
     created_at: &["createdat", "datecreated"],
     expires_at: &["metavaliduntil", "validuntil"],
@@ -73,6 +77,7 @@ const SHLINK: Columns = Columns {
 
 const KUTT: Columns = Columns {
     codes: &["address"],
+    are_codes: true,
     url: &["target"],
     created_at: &["createdat"],
     expires_at: &["expirein"],
@@ -98,7 +103,11 @@ impl Columns {
 
 /// Passes on the links of a row.
 pub(super) fn links(row: &Row, columns: &Columns, sink: Sink<'_>) -> Result<(), SourceError> {
-    let mut codes: Vec<String> = row.all(columns.codes).map(code_of).collect();
+    let code = match columns.are_codes {
+        true => str::to_owned,
+        false => code_of,
+    };
+    let mut codes: Vec<String> = row.all(columns.codes).map(code).collect();
     let mut seen = std::collections::HashSet::new();
     codes.retain(|code| seen.insert(code.clone()));
     let refused = |code, reason| Item::Refused {
@@ -147,7 +156,13 @@ fn code_of(text: &str) -> String {
 fn link(row: &Row, columns: &Columns) -> Result<Map<String, Value>, String> {
     let is_set =
         |text: &&str| !matches!(text.to_lowercase().as_str(), "false" | "0" | "null" | "f");
-    let limit = |(name, _): &&(&str, &str)| row.first(&[name]).filter(is_set).is_some();
+    // A time that is over limits nobody.
+    let is_over = |text: &str| {
+        let time = text.parse::<Timestamp>();
+        time.is_ok_and(|time| time <= Timestamp::now())
+    };
+    let holds = |text: &&str| is_set(text) && !is_over(text);
+    let limit = |(name, _): &&(&str, &str)| row.first(&[name]).filter(holds).is_some();
     if let Some((_, what)) = columns.limits.iter().find(limit) {
         return Err(format!("the link has {what}, and links here have none"));
     }

@@ -87,7 +87,7 @@ fn shlink_has_tags_and_limits_that_links_here_do_not_have() {
         [
             json!([2, {"code": "12Kb3", "url": "https://example.com/a", "title": "A page",
                 "created_at": "2026-01-31T12:00:00Z", "tags": ["games", "web dev"]}]),
-            json!([3, {"code": "a/b", "url": "https://example.com/b", "created_at": "2026-02-01T08:30:00Z"}]),
+            json!([3, {"code": "v1.0/setup", "url": "https://example.com/b", "created_at": "2026-02-01T08:30:00Z"}]),
         ]
     );
     assert_eq!(

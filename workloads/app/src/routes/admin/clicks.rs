@@ -130,8 +130,17 @@ impl Period {
         today: Date,
         faults: &mut Faults,
     ) -> (Date, Date) {
-        let from = from.map(|text| day("from", &text, faults));
-        let to = to.map(|text| day("to", &text, faults));
+        let from = from.map(|text| day(&text)).transpose();
+        let to = to.map(|text| day(&text)).transpose();
+        let (from, to) = match (from, to) {
+            (Ok(from), Ok(to)) => (from, to),
+            // The distance of a day that is none says nothing.
+            (from, to) => {
+                faults.value("from", from);
+                faults.value("to", to);
+                return Default::default();
+            }
+        };
         let more = (self.usual - 1).days();
         let (from, to) = match (from, to) {
             (Some(from), Some(to)) => (from, to),
@@ -155,11 +164,11 @@ fn today() -> Date {
     Timestamp::now().to_zoned(TimeZone::UTC).date()
 }
 
-fn day(field: &'static str, text: &str, faults: &mut Faults) -> Date {
+fn day(text: &str) -> Result<Date, String> {
     let day = text.parse().ok();
     // The parser also takes other ways to write a day.
     let day = day.filter(|day: &Date| day.year() >= 0 && day.to_string() == text);
-    day.unwrap_or_else(|| faults.add(field, "must be a day like 2030-01-31"))
+    day.ok_or_else(|| "must be a day like 2030-01-31".to_owned())
 }
 
 /// Adds the days without a click.
@@ -224,6 +233,8 @@ mod tests {
         for (from, to, expected) in [
             ("2030-1-1", "2030-01-07T00:00:00", &["from", "to"][..]),
             ("20300101", "", &["from"]),
+            ("x", "2030-01-07", &["from"]),
+            ("2030-01-01", "x", &["to"]),
             ("2030-02-30", "", &["from"]),
             ("2030-01-02", "2030-01-01", &["to"]),
             ("2030-01-01", "2030-02-01", &["to"]),

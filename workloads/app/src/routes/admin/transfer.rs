@@ -92,8 +92,12 @@ pub async fn import(State(state): State<AppState>, request: Request) -> Result<R
     let dry_run = fields::dry_run(request.uri().query())?;
     let bodies = &state.memory.bodies;
     let (text, mut share) = body::lines_text(request, MAX_BODY, bodies).await?;
-    let count = text.split(|byte| *byte == b'\n').count();
-    let memory = FACTOR * text.len() + count.min(MAX_LINKS) * LINK_BYTES;
+    let count = body::count_lines(&text);
+    if !(1..=MAX_LINKS).contains(&count) {
+        let rule = format!("must have 1 to {MAX_LINKS} lines with a link each");
+        return Err(Error::invalid("body", rule));
+    }
+    let memory = FACTOR * text.len() + count * LINK_BYTES;
     share.merge(bodies.take(memory).ok_or(Error::Busy)?);
     let now = whole_microseconds(Timestamp::now());
     let mut links = Vec::new();
@@ -108,10 +112,6 @@ pub async fn import(State(state): State<AppState>, request: Request) -> Result<R
         (number, code)
     });
     drop(text);
-    if lines.is_empty() || lines.len() > MAX_LINKS {
-        let rule = format!("must have 1 to {MAX_LINKS} lines with a link each");
-        return Err(Error::invalid("body", rule));
-    }
     let invalid = lines.len() - links.len();
     let import = Import {
         links,

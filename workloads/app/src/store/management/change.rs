@@ -150,9 +150,6 @@ impl Management {
         self.0
             .run("UPDATE links", |pool| async move {
                 let mut transaction = pool.begin().await?;
-                if *change == Change::Delete {
-                    clicks::lock_batches(&mut transaction).await?;
-                }
                 let lock = sqlx::query(LOCK).bind(code.as_str());
                 if lock.fetch_optional(&mut *transaction).await?.is_none() {
                     return Ok(Changed::Unknown);
