@@ -144,7 +144,7 @@ impl Period {
         let more = (self.usual - 1).days();
         let (from, to) = match (from, to) {
             (Some(from), Some(to)) => (from, to),
-            (Some(from), None) => (from, from.saturating_add(more)),
+            (Some(from), None) => (from, from.saturating_add(more).min(today.max(from))),
             (None, to) => {
                 let to = to.unwrap_or(today);
                 (to.saturating_sub(more), to)
@@ -215,6 +215,7 @@ mod tests {
                 "2030-01-31",
                 ["2030-01-01", "2030-01-31"],
             ),
+            (&TOP, "2030-02-27", "", ["2030-02-27", "2030-03-01"]),
             (&TOP, "9999-12-31", "", ["9999-12-31", "9999-12-31"]),
             (
                 &SERIES,
