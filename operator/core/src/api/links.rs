@@ -1,4 +1,4 @@
-//! What visitors get who follow no link, or a link with more than its code, where links may lead, and clicks on them.
+//! Answers to visitors without a live link, the destinations that links may have, and the clicks on links.
 
 use kube_core::Rule;
 use kube_derive::KubeSchema;

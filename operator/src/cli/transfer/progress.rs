@@ -41,7 +41,7 @@ impl Progress {
     }
 }
 
-/// Writes a line to standard error. What nobody reads is lost.
+/// Writes a line to standard error. A failure is ignored, because the command can go on.
 pub(super) fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -19,7 +19,7 @@ const BUFFER: usize = 64 * 1024;
 /// The byte order mark, which some programs write first.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What a file has for one link.
+/// A link of a file, or a line without a usable one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// A link, as the app takes it.
@@ -52,7 +52,7 @@ pub enum SourceError {
     /// The header has no column for something that every link has.
     #[error("the file has no column {0}")]
     NoColumn(String),
-    /// Nobody wants more links.
+    /// The receiver of the links is gone.
     #[error("stopped")]
     Stopped,
 }

@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 /// The version of the list, and the texts of user agents of programs, one a line; see the README beside the file.
 const LIST: &str = include_str!("../../data/crawler-user-agents/programs.txt");
-/// Further texts: link previews, clients without a person, health checks, and words of programs that nobody knows yet.
+/// Further texts: link previews, clients without a person, health checks, and words in the names of further programs.
 const MORE: [&str; 31] = [
     "Akkoma",
     "ApacheBench/",

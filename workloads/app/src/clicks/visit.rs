@@ -5,7 +5,7 @@ use http::{
     header::{HeaderName as Name, USER_AGENT},
 };
 
-/// The fields with which a browser announces that nobody has followed the link yet.
+/// The fields by which a browser announces a request ahead of a click.
 const ANNOUNCEMENTS: [HeaderName; 3] = [
     Name::from_static("sec-purpose"),
     Name::from_static("purpose"),

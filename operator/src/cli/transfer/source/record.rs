@@ -1,4 +1,4 @@
-//! What each shortener calls the parts of a link, and the link that the app takes.
+//! The names of the parts of a link in the files of each shortener, and the link that the app takes.
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use serde_json::{Map, Value, json};
@@ -156,7 +156,7 @@ fn code_of(text: &str) -> String {
 fn link(row: &Row, columns: &Columns) -> Result<Map<String, Value>, String> {
     let is_set =
         |text: &&str| !matches!(text.to_lowercase().as_str(), "false" | "0" | "null" | "f");
-    // A time that is over limits nobody.
+    // A start time in the past is no limit.
     let is_over = |text: &str| {
         let time = text.parse::<Timestamp>();
         time.is_ok_and(|time| time <= Timestamp::now())
