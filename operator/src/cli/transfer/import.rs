@@ -140,14 +140,10 @@ pub(super) async fn run<W: Write>(
     let mut outcome = Outcome::default();
     let mut progress = Progress::new("imported");
     while let Some(batch) = batches.recv().await {
-        send(api, batch?, dry_run, &mut outcome, report).await?;
-        let Outcome {
-            created,
-            unchanged,
-            conflict,
-            invalid,
-        } = outcome;
-        progress.add(created + unchanged + conflict + invalid - progress.links);
+        let batch = batch?;
+        let lines = batch.refused.len() + batch.links.len();
+        send(api, batch, dry_run, &mut outcome, report).await?;
+        progress.add(lines);
     }
     report.end()?;
     Ok(outcome)
