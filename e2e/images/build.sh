@@ -67,16 +67,16 @@ product() {
   build_product
 }
 
-# The subshell gives back the turn of the stores before the rest, which takes minutes.
+# The subshells give back their turns before the rest, which takes minutes: a run that needs only those parts goes on.
 services() {
-  take_turn services
   (stores)
-  build_entry
+  (entry)
+  take_turn services
   build_services
 }
 
 entry() {
-  take_turn services
+  take_turn entry
   build_entry
 }
 
