@@ -2,24 +2,33 @@
 
 use std::{
     net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
+use serde_json::json;
 use shortener_app::{
     clicks::{Batch, Counts, Entry, today},
     store::clicks::ClickWriter,
 };
 use shortener_common::time_limits::CLICKS_END;
-use shortener_testing::{broker::until, database::TestDatabase, metrics::value, proxy::Path};
+use shortener_testing::{
+    broker::until,
+    database::TestDatabase,
+    metrics::{value, wait_for},
+    proxy::Path,
+};
 use sqlx::{ConnectOptions, Executor};
-use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::{BROWSER, browse, counts, link, stored};
+use super::{BROWSER, URL, browse, counts, link, stored};
 use crate::{
     cache::cache_is_up,
     cache_server::Redis,
-    client::Connection,
+    client::{Connection, shorten},
     management::{administer, managed},
     process::{addresses, migrated, serving, start},
     support::{App, Blocker, proxy_before},
@@ -42,10 +51,15 @@ async fn clicks_during_an_outage_of_the_database_are_stored_once_afterwards() {
     let database = TestDatabase::new().await;
     let cache = Redis::start().await;
     let (proxy, through) = proxy_before(&database).await;
-    let app = App::start_with(&through, |config| cache.configure(config)).await;
-    cache_is_up(&app).await;
-    link(&app, "a").await;
-    assert_eq!(browse(app.public, "/a").await, 302);
+    let cache_url = cache.url();
+    let url = migrated(&through).await;
+    let mut settings = serving(&url);
+    settings.push(("CACHE_URL", &cache_url));
+    let mut app = start(&["serve"], &settings);
+    let (public, internal) = addresses(&mut app).await;
+    wait_for(internal, "cache_up 1").await;
+    shorten(public, json!({"url": URL, "code": "a"})).await;
+    assert_eq!(browse(public, "/a").await, 302);
     until("the first click", async || {
         let found = stored(&database).await;
         (found == counts("a", 1, 0))
@@ -56,16 +70,18 @@ async fn clicks_during_an_outage_of_the_database_are_stored_once_afterwards() {
     // A batch is on its way when the database goes away, and its outcome stays unknown.
     let mut blocker = Blocker::hold(&database).await;
     for _ in 0..10 {
-        assert_eq!(browse(app.public, "/a").await, 302);
+        assert_eq!(browse(public, "/a").await, 302);
     }
     blocker.wait_until_blocked().await;
     proxy.set(Path::Refused);
     blocker.release().await;
     for _ in 0..10 {
-        assert_eq!(browse(app.public, "/a").await, 302);
+        assert_eq!(browse(public, "/a").await, 302);
     }
-    sleep(Duration::from_secs(6)).await;
-    assert_eq!(browse(app.public, "/a").await, 302);
+    for reason in ["the connection was cut", "a new one is refused"] {
+        println!("{reason}: {}", app.event("clicks_not_stored").await);
+    }
+    assert_eq!(browse(public, "/a").await, 302);
     proxy.set(Path::Open);
     until("every click", async || {
         let found = stored(&database).await;
@@ -76,15 +92,16 @@ async fn clicks_during_an_outage_of_the_database_are_stored_once_afterwards() {
     .await;
     let people = "clicks_stored_total{kind=\"people\"}";
     until("the metric", async || {
-        let found = value(app.internal, people).await;
+        let found = value(internal, people).await;
         (found == 22).then_some(()).ok_or(found.to_string())
     })
     .await;
     assert_eq!(
-        value(app.internal, "clicks_lost_total{reason=\"full\"}").await,
+        value(internal, "clicks_lost_total{reason=\"full\"}").await,
         0
     );
-    assert!(app.stop().await.unwrap());
+    app.terminate().await;
+    assert!(app.exit().await.success());
     assert_eq!(stored(&database).await, counts("a", 22, 0));
 }
 
@@ -181,7 +198,7 @@ async fn a_deleted_link_has_no_clicks_even_if_some_were_on_their_way() {
 
 #[tokio::test]
 async fn the_numbers_agree_to_the_last_one_when_a_replica_ends_in_the_middle() {
-    const REQUESTS: usize = 5_000;
+    const REQUESTS: usize = 100_000;
     let database = TestDatabase::new().await;
     let first = App::start(&database).await;
     let second = App::start(&database).await;
@@ -189,32 +206,46 @@ async fn the_numbers_agree_to_the_last_one_when_a_replica_ends_in_the_middle() {
         link(&first, code).await;
     }
     let (ending, staying) = (first.public, second.public);
+    let followed = Arc::new(AtomicUsize::new(0));
     let clients: Vec<_> = (0..4)
-        .map(|client| tokio::spawn(follow(client, REQUESTS / 2, ending, staying)))
+        .map(|client| {
+            let followed = followed.clone();
+            tokio::spawn(
+                async move { follow(client, REQUESTS / 4, ending, staying, &followed).await },
+            )
+        })
         .collect();
-    sleep(Duration::from_millis(500)).await;
+    until("the middle", async || {
+        let followed = followed.load(Ordering::Relaxed);
+        (followed >= REQUESTS / 2)
+            .then_some(())
+            .ok_or(followed.to_string())
+    })
+    .await;
     let ended = first.stop();
-    let mut followed = [0; 3];
+    let mut redirects = [0; 3];
     for client in clients {
-        for (sum, more) in followed.iter_mut().zip(client.await.unwrap()) {
+        for (sum, more) in redirects.iter_mut().zip(client.await.unwrap()) {
             *sum += more;
         }
     }
     assert!(ended.await.unwrap() && second.stop().await.unwrap());
-    let expected = ["a", "b", "c"].into_iter().zip(followed);
+    let expected = ["a", "b", "c"].into_iter().zip(redirects);
     let expected: Vec<_> = expected
         .map(|(code, people)| (code.to_owned(), people, 0))
         .collect();
     assert_eq!(stored(&database).await, expected);
-    assert_eq!(followed.iter().sum::<i64>(), 2 * REQUESTS as i64);
+    assert_eq!(redirects.iter().sum::<i64>(), REQUESTS as i64);
 }
 
-/// Follows the links in turn, by one replica until it ends and then by the other one. Returns the number of redirects.
+/// Follows the links in turn, by one replica until it ends and then by the other one. Returns the number of redirects,
+/// and adds each to those of all clients.
 async fn follow(
     client: usize,
     requests: usize,
     ending: SocketAddr,
     staying: SocketAddr,
+    all: &AtomicUsize,
 ) -> [i64; 3] {
     let mut followed = [0; 3];
     let mut address = if client.is_multiple_of(2) {
@@ -236,6 +267,7 @@ async fn follow(
             assert_eq!(answer.status, 302, "{answer:?}");
             followed[link] += 1;
             sent += 1;
+            all.fetch_add(1, Ordering::Relaxed);
         }
         if answer.is_none_or(|answer| answer.header("connection") == Some("close")) {
             address = staying;
