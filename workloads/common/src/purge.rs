@@ -59,7 +59,7 @@ impl Age {
 /// Returns the statement that does `$change` to the rows of `$table` that match `$condition`, in order of `$time`. An
 /// index serves each: a batch begins where the one before ended, behind the entries of what is removed.
 macro_rules! statement {
-    ($change:expr, $table:literal, $key:literal, $time:literal, $condition:expr) => {
+    ($change:literal, $table:literal, $key:literal, $time:literal, $condition:literal) => {
         concat!(
             $change,
             " WHERE ",
@@ -82,38 +82,28 @@ macro_rules! statement {
     };
 }
 
-/// Returns the statement that removes the destinations of links in `$column`, and the labels, which describe them. The arrays
-/// keep the planner from reading the labels of all links.
-macro_rules! destinations {
-    ($column:literal) => {
-        concat!(
-            "WITH expired AS (",
-            statement!(
-                concat!("UPDATE links SET ", $column, " = NULL"),
-                "links",
-                "code",
-                "expires_at",
-                concat!($column, " IS NOT NULL")
-            ),
-            ", code), \
-            labels AS (DELETE FROM link_labels WHERE code = ANY (ARRAY(SELECT code FROM expired))), \
-            tags AS (DELETE FROM link_tags WHERE code = ANY (ARRAY(SELECT code FROM expired))), \
-            words AS (DELETE FROM link_title_words WHERE code = ANY (ARRAY(SELECT code FROM expired))) \
-            SELECT expires_at FROM expired"
-        )
-    };
-}
-
 const REMOVALS: [Removal; 11] = [
     Removal {
         summary: "UPDATE links",
-        statement: destinations!("url"),
+        statement: statement!(
+            "UPDATE links SET url = NULL",
+            "links",
+            "code",
+            "expires_at",
+            "url IS NOT NULL"
+        ),
         age: Age::Days(0),
     },
     // A disabled link keeps its destination in another column.
     Removal {
         summary: "UPDATE links",
-        statement: destinations!("disabled_url"),
+        statement: statement!(
+            "UPDATE links SET disabled_url = NULL",
+            "links",
+            "code",
+            "expires_at",
+            "disabled_url IS NOT NULL"
+        ),
         age: Age::Days(0),
     },
     // Longer than the validity of a key, so that no key is removed during a request that has just found it.

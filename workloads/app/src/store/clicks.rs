@@ -8,22 +8,9 @@ use jiff::civil::Date;
 use jiff_sqlx::{Date as SqlDate, ToSqlx};
 use serde::{Deserialize, Serialize};
 use shortener_common::database::{Database, StoreError};
-use sqlx::PgConnection;
 
 pub use self::writer::ClickWriter;
 use crate::code::Code;
-
-/// The lock between the batches of all replicas, which share it, and the deletion of a link, which has it alone. A batch
-/// that has found the link before would otherwise bring its counts back.
-macro_rules! lock {
-    ($function:literal) => {
-        concat!("SELECT ", $function, "(7308613588401562467)")
-    };
-}
-use lock;
-
-const LOCK: &str = lock!("pg_advisory_xact_lock");
-const REMOVE: &str = "DELETE FROM clicks WHERE code = $1";
 
 const OF_LINK: &str = "SELECT clicks.day, clicks.people, clicks.bots FROM links \
     LEFT JOIN clicks ON clicks.code = links.code AND day BETWEEN $2 AND $3 WHERE links.code = $1 ORDER BY day";
@@ -145,12 +132,4 @@ impl ClickStore {
         });
         Ok(links.collect())
     }
-}
-
-/// Removes the clicks on a link that is being deleted. It waits until no batch is being added, and keeps others away until the end
-/// of the transaction.
-pub(super) async fn remove(connection: &mut PgConnection, code: &str) -> Result<(), sqlx::Error> {
-    sqlx::query(LOCK).execute(&mut *connection).await?;
-    let remove = sqlx::query(REMOVE).bind(code);
-    remove.execute(connection).await.map(drop)
 }

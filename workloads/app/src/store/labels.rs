@@ -114,15 +114,10 @@ pub(super) async fn replace(
     code: &str,
     labels: &Labels,
 ) -> Result<(), sqlx::Error> {
-    remove(connection, code).await?;
+    let remove = sqlx::query(REMOVE).bind(code);
+    remove.execute(&mut *connection).await?;
     let write = labels.bind(sqlx::query(WRITE).bind(code));
     write.execute(connection).await.map(drop)
-}
-
-/// Removes the labels of a link.
-pub(super) async fn remove(connection: &mut PgConnection, code: &str) -> Result<(), sqlx::Error> {
-    let remove = sqlx::query(REMOVE).bind(code);
-    remove.execute(connection).await.map(drop)
 }
 
 #[cfg(test)]

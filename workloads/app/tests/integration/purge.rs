@@ -121,29 +121,54 @@ async fn what_clients_without_a_key_stored_goes_sooner_and_their_documents_only_
     assert_eq!(count(&mut connection, removed).await, 11);
 }
 
-#[tokio::test]
-async fn a_purge_removes_labels_with_the_destination_that_they_describe() {
-    let database = TestDatabase::new().await;
-    migrated(&database).await;
-    let mut connection = database.connect().await.unwrap();
+/// Stores an expired link, an expired one that is disabled, and a live one, with labels and clicks.
+async fn labelled(connection: &mut PgConnection) {
     let rows = "INSERT INTO links (code, url, disabled_url, disabled_at, disabled_as, expires_at) VALUES \
             ('old', 'https://a/', NULL, NULL, NULL, now() - interval '1 h'), \
             ('down', NULL, 'https://a/', now(), 'gone', now() - interval '1 h'), \
             ('new', 'https://a/', NULL, NULL, NULL, now() + interval '1 h'); \
         INSERT INTO link_labels SELECT code, 'title', 'note' FROM links; \
         INSERT INTO link_tags SELECT tag, created_at, code FROM links, unnest('{a,b}'::text[]) tag; \
-        INSERT INTO link_title_words SELECT 'title', created_at, code FROM links";
+        INSERT INTO link_title_words SELECT 'title', created_at, code FROM links; \
+        INSERT INTO clicks SELECT code, current_date, 1, 1 FROM links";
     connection.execute(rows).await.unwrap();
+}
+
+/// Returns the codes of all labels, and of all clicks.
+async fn kept(connection: &mut PgConnection) -> (Option<String>, Option<String>) {
+    let kept = "SELECT (SELECT string_agg(code, ' ') FROM (SELECT code FROM link_labels \
+            UNION ALL SELECT code FROM link_tags UNION ALL SELECT code FROM link_title_words) AS labels), \
+        (SELECT string_agg(code, ' ' ORDER BY code) FROM clicks)";
+    sqlx::query_as(kept).fetch_one(connection).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_purge_removes_labels_with_the_destination_that_they_describe() {
+    let database = TestDatabase::new().await;
+    migrated(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    labelled(&mut connection).await;
     remove_expired(&access(&database).await, EXTENT)
         .await
         .unwrap();
-    let left = "SELECT string_agg(code, ' ') FROM (SELECT code FROM link_labels UNION ALL SELECT code FROM link_tags \
-        UNION ALL SELECT code FROM link_title_words) AS kept";
-    let left: String = sqlx::query_scalar(left)
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
-    assert_eq!(left, "new new new new");
+    let (labels, clicks) = kept(&mut connection).await;
+    assert_eq!(labels.as_deref(), Some("new new new new"));
+    assert_eq!(clicks.as_deref(), Some("down new old"));
+}
+
+#[tokio::test]
+async fn a_link_that_an_earlier_version_deletes_keeps_neither_labels_nor_clicks() {
+    let database = TestDatabase::new().await;
+    migrated(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    labelled(&mut connection).await;
+    // The statement of the versions before labels and clicks.
+    let delete = "UPDATE links SET purge_due_at = now(), url = NULL, disabled_url = NULL, host = NULL, \
+        disabled_at = now(), disabled_as = 'deleted', disabled_by = 'ops', notice = NULL WHERE code <> 'old'";
+    connection.execute(delete).await.unwrap();
+    let (labels, clicks) = kept(&mut connection).await;
+    assert_eq!(labels.as_deref(), Some("old old old old"));
+    assert_eq!(clicks.as_deref(), Some("old"));
 }
 
 #[tokio::test]

@@ -7,17 +7,16 @@ use shortener_common::{
 use sqlx::{ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions};
 use tokio::time::timeout;
 
-use super::lock;
 use crate::clicks::Batch;
 
-const SHARE: &str = lock!("pg_advisory_xact_lock_shared");
+/// Adds nothing if a batch of this identity was added before. It locks the table until the transaction ends, and the
+/// deletion of a link waits for that.
+const BEGIN: &str = "INSERT INTO click_batches (id) VALUES ($1) ON CONFLICT DO NOTHING";
 
-/// Adds nothing if a batch of this identity was added before. The rows are sorted, so two replicas never wait for each
-/// other.
-const ADD: &str = "WITH batch AS (INSERT INTO click_batches (id) VALUES ($1) ON CONFLICT DO NOTHING RETURNING id) \
-    INSERT INTO clicks (code, day, people, bots) \
+/// The rows are sorted, so two replicas never wait for each other.
+const ADD: &str = "INSERT INTO clicks (code, day, people, bots) \
     SELECT links.code, date '1970-01-01' + added.day, added.people, added.bots \
-    FROM batch, unnest($2::text[], $3::int[], $4::bigint[], $5::bigint[]) AS added (code, day, people, bots) \
+    FROM unnest($1::text[], $2::int[], $3::bigint[], $4::bigint[]) AS added (code, day, people, bots) \
     JOIN links ON links.code = added.code AND links.disabled_as IS DISTINCT FROM 'deleted' \
     ORDER BY links.code, added.day \
     ON CONFLICT (code, day) DO UPDATE SET people = clicks.people + excluded.people, bots = clicks.bots + excluded.bots";
@@ -80,12 +79,13 @@ async fn add(connection: &mut PgConnection, batch: &Batch) -> Result<(), sqlx::E
         .collect();
     let bots: Vec<i64> = entries.map(|entry| number(entry.counts.bots)).collect();
     let mut transaction = connection.begin().await?;
-    // A statement of its own, because one sees nothing that was committed after it began.
-    sqlx::query(SHARE).execute(&mut *transaction).await?;
-    let add = sqlx::query(ADD).bind(batch.id).bind(codes).bind(days);
-    add.bind(people)
-        .bind(bots)
-        .execute(&mut *transaction)
-        .await?;
+    let begin = sqlx::query(BEGIN).bind(batch.id);
+    let is_new = begin.execute(&mut *transaction).await?.rows_affected() > 0;
+    if is_new {
+        // A statement of its own, because one sees nothing that was committed after it began.
+        let add = sqlx::query(ADD).bind(codes).bind(days);
+        let add = add.bind(people).bind(bots);
+        add.execute(&mut *transaction).await?;
+    }
     transaction.commit().await
 }

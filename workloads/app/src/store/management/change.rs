@@ -17,7 +17,6 @@ use crate::{
     code::Code,
     store::{
         audit::{self, Action, Cause, NewEntry},
-        clicks,
         labels::{self, LabelChange},
     },
 };
@@ -230,11 +229,7 @@ async fn write(
                 .bind(code)
                 .bind(end.map(ToSqlx::to_sqlx))
         }
-        Change::Delete => {
-            labels::remove(&mut *connection, code).await?;
-            clicks::remove(&mut *connection, code).await?;
-            sqlx::query(DELETE).bind(code).bind(by).bind(reason)
-        }
+        Change::Delete => sqlx::query(DELETE).bind(code).bind(by).bind(reason),
     };
     statement.execute(connection).await.map(drop)
 }
