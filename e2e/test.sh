@@ -135,7 +135,7 @@ source_stage() {
   stage
   run check 'formatting' formatting
   run check 'shell scripts' e2e/checks/shell.sh
-  run check 'make up on a laptop' e2e/checks/portable.sh
+  more check 'make up on a laptop' e2e/checks/portable.sh
   run check 'features of programs and tests' e2e/checks/features.sh
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
   more check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \

@@ -65,7 +65,7 @@ import_debian() {
   (
     for number in /proc/self/fd/*; do
       number=${number##*/}
-      if ((number > 2)); then eval "exec $number>&-"; fi
+      if ((number > 2)); then exec {number}>&-; fi
     done
     exec mmdebstrap "$@"
   ) | docker import - "$part" || return

@@ -35,4 +35,5 @@ pub mod state;
 pub mod storage;
 pub mod store;
 pub mod target;
+pub mod template;
 pub mod unescaped;

@@ -10,7 +10,13 @@ use http::{
 };
 
 use crate::{
-    code::Code, error::Error, location, state::SharedState, store::Resolved, target::MAX_LOCATION,
+    code::Code,
+    error::Error,
+    location,
+    state::SharedState,
+    store::Resolved,
+    target::MAX_LOCATION,
+    template::{self, Unfit},
 };
 
 /// The answer to a code.
@@ -20,6 +26,28 @@ pub struct Followed {
     pub is_live: bool,
 }
 
+/// The path of a request that follows a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    pub code: Code<'a>,
+    /// The path behind the code and a slash, for a link with arguments; `None` without that slash.
+    pub arguments: Option<&'a str>,
+}
+
+impl<'a> Target<'a> {
+    /// Returns the target of a path; `None` if it begins with no code.
+    #[must_use]
+    pub fn of(path: &'a str) -> Option<Self> {
+        let path = path.strip_prefix('/')?;
+        let (code, arguments) = match path.split_once('/') {
+            Some((code, arguments)) => (code, Some(arguments)),
+            None => (path, None),
+        };
+        let code = Code::parse(code).ok()?;
+        Some(Self { code, arguments })
+    }
+}
+
 /// Redirects to the destination of a short link. The query is that of the request, and `fields` is an empty map for the
 /// response.
 ///
@@ -27,17 +55,19 @@ pub struct Followed {
 /// Fails if the code leads nowhere, or if the database is down and the code is not in the cache.
 pub async fn follow(
     state: &SharedState,
-    code: Code<'_>,
+    Target { code, arguments }: Target<'_>,
     query: Option<&str>,
     fields: HeaderMap,
 ) -> Result<Followed, Error> {
-    let resolved = state.links.find(code).await?;
     let settings = &state.config.links;
-    let (response, is_live) = match resolved {
-        Resolved::To(url) if settings.links_forward_query => {
+    let query = query.filter(|_| settings.links_forward_query);
+    let (response, is_live) = match state.links.find(code).await? {
+        Resolved::To(_) | Resolved::Nothing if arguments.is_some() => return Err(Error::NotFound),
+        Resolved::To(url) => (redirect(with_query(url, query)?, fields), true),
+        Resolved::Template(template) => {
+            let url = expanded(&template, arguments.unwrap_or_default())?;
             (redirect(with_query(url, query)?, fields), true)
         }
-        Resolved::To(url) => (redirect(url, fields), true),
         Resolved::Gone => {
             let expired = settings.links_expired_target.as_ref();
             (target(expired, Error::Expired), false)
@@ -58,6 +88,15 @@ pub async fn follow(
 pub fn target(target: Option<&HeaderValue>, error: Error) -> Result<Response, Error> {
     let found = |target: &HeaderValue| found(target.clone(), HeaderMap::new());
     target.map(found).ok_or(error)
+}
+
+/// Returns the destination of a link with arguments.
+fn expanded(template: &str, arguments: &str) -> Result<Bytes, Error> {
+    match template::expand(template, arguments) {
+        Ok(url) => Ok(url.into()),
+        Err(Unfit::Refused) => Err(Error::NotFound),
+        Err(Unfit::TooLong) => Err(Error::QueryTooLong(MAX_LOCATION)),
+    }
 }
 
 /// Returns a destination with the query of the request.

@@ -34,6 +34,7 @@ impl RouteRow {
 }
 
 const REDIRECT: &str = "/{code}";
+const WITH_ARGUMENTS: &str = "/{code}/{arguments}";
 const SHORTEN: &str = "/shorten";
 /// The template, and the path, of new jobs.
 pub const JOBS: &str = "/jobs";
@@ -42,7 +43,7 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 27] = [
+pub const ROUTES: [RouteRow; 28] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
@@ -80,6 +81,7 @@ pub const ROUTES: [RouteRow; 27] = [
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),
+    page(WITH_ARGUMENTS),
 ];
 
 const fn open(template: &'static str) -> RouteRow {
@@ -113,6 +115,8 @@ pub struct Route(usize);
 impl Route {
     pub const REDIRECT: Self = Self(1);
     pub const SHORTEN: Self = Self(2);
+    /// The route of links with arguments.
+    pub const WITH_ARGUMENTS: Self = Self(27);
     /// The route of new jobs.
     pub const JOBS: Self = Self(5);
 
@@ -159,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_first_segment_of_every_route_is_reserved() {
-        let links = ["unmatched", "/", REDIRECT, PREVIEW];
+        let links = ["unmatched", "/", REDIRECT, PREVIEW, WITH_ARGUMENTS];
         let rows = ROUTES.iter().map(|row| row.template);
         for path in rows.filter(|path| !links.contains(path)) {
             let first = path.split('/').nth(1).unwrap();
@@ -184,7 +188,8 @@ mod tests {
                 "/api/links/{code}/qr.png",
                 "/openapi.json",
                 "/",
-                "/{code}+"
+                "/{code}+",
+                "/{code}/{arguments}"
             ]
         );
     }
@@ -206,6 +211,7 @@ mod tests {
         assert_eq!(Route::REDIRECT.as_str(), REDIRECT);
         assert_eq!(Route::SHORTEN.as_str(), SHORTEN);
         assert_eq!(Route::JOBS.as_str(), JOBS);
+        assert_eq!(Route::WITH_ARGUMENTS.as_str(), WITH_ARGUMENTS);
     }
 
     #[test]

@@ -18,7 +18,8 @@ use crate::{
 };
 
 /// Returns the handlers of the public port, each with its template. The preview of a link has none: the router has no
-/// pattern for a suffix, so [`redirect::follow`] passes it on.
+/// pattern for a suffix, so [`redirect::follow`] passes it on. Nor have links with arguments, whose pattern would fit the
+/// paths of unknown routes: [`crate::shortcut`] follows them all.
 pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 25] {
     [
         ("/health", get(health::health)),

@@ -26,7 +26,8 @@
 //! ```
 //!
 //! The router stands apart because of what it costs: it clones the route and boxes the body, the state and each future,
-//! some twenty allocations. It never follows a link: what is no code here is none there. The ways differ in nothing else; a test sends the same requests along both.
+//! some twenty allocations. It never follows a link: what is no code here is none there, and it has no route for links with
+//! arguments. The ways differ in nothing else; a test sends the same requests along both.
 
 use std::{mem, pin::pin};
 
@@ -42,9 +43,8 @@ use shortener_common::server::{Client, Handler, Request};
 
 use crate::{
     clicks::Visit,
-    code::Code,
     observe::{Head, RequestLifecycle},
-    redirect::follow,
+    redirect::{Target, follow},
     route::{JOBS, Route},
     routes::jobs::enqueue,
     state::AppState,
@@ -93,13 +93,16 @@ impl Handler for Shortcut {
         }
         // The body is dropped last, as in the router.
         let (mut head, body) = request.into_parts();
-        let Some(code) = code_of(&head.method, &head.uri) else {
+        let Some(target) = target_of(&head.method, &head.uri) else {
             let request = Request::from_parts(head, body);
             // In a box, so that the future of a redirect does not contain that of the router.
             return Box::pin(self.router.answer(request, client)).await;
         };
         let known = Head {
-            route: Route::REDIRECT,
+            route: match target.arguments {
+                Some(_) => Route::WITH_ARGUMENTS,
+                None => Route::REDIRECT,
+            },
             method: &head.method,
             uri: &head.uri,
             client,
@@ -110,7 +113,7 @@ impl Handler for Shortcut {
         let fields = emptied(mem::take(&mut head.headers));
         let mut is_live = false;
         let handler = async {
-            match follow(&self.state, code, head.uri.query(), fields).await {
+            match follow(&self.state, target, head.uri.query(), fields).await {
                 Ok(followed) => {
                     is_live = followed.is_live;
                     followed.response
@@ -123,7 +126,7 @@ impl Handler for Shortcut {
         // The limit of all replicas may have replaced what the handler returned.
         let is_followed = is_live && response.status() == StatusCode::FOUND;
         if let (true, Some(clicks), Some(visit)) = (is_followed, clicks, visit) {
-            clicks.count(code, &visit);
+            clicks.count(target.code, &visit);
         }
         if head.method == Method::HEAD {
             return without_body(response);
@@ -132,11 +135,10 @@ impl Handler for Shortcut {
     }
 }
 
-/// Returns the code that a request follows. `None` says nothing but that the router has to decide.
-fn code_of<'a>(method: &Method, uri: &'a Uri) -> Option<Code<'a>> {
+/// Returns the link that a request follows. `None` says nothing but that the router has to decide.
+fn target_of<'a>(method: &Method, uri: &'a Uri) -> Option<Target<'a>> {
     let follows = matches!(*method, Method::GET | Method::HEAD);
-    let text = uri.path().strip_prefix('/').filter(|_| follows)?;
-    Code::parse(text).ok()
+    Target::of(uri.path()).filter(|_| follows)
 }
 
 /// Returns a map without fields, with the memory of this one if it is little.
@@ -166,7 +168,7 @@ mod tests {
 
     fn code(method: &Method, target: &str) -> Option<String> {
         let uri = target.parse().unwrap();
-        code_of(method, &uri).map(|code| code.as_str().to_owned())
+        target_of(method, &uri).map(|target| target.code.as_str().to_owned())
     }
 
     #[test]
@@ -179,9 +181,16 @@ mod tests {
                 assert_eq!(code(&method, target), None, "{method}");
             }
         }
-        for target in [
-            "/", "/a+", "/a/b", "/a/", "//a", "/%61", "/a.b", "*", "host:80",
+        for (target, arguments) in [
+            ("/a", None),
+            ("/a/", Some("")),
+            ("/a/b//c+?d", Some("b//c+")),
         ] {
+            let uri = target.parse().unwrap();
+            let found = target_of(&Method::GET, &uri).unwrap();
+            assert_eq!((found.code.as_str(), found.arguments), ("a", arguments));
+        }
+        for target in ["/", "/a+", "//a", "/%61", "/a.b", "/a.b/c", "*", "host:80"] {
             assert_eq!(code(&Method::GET, target), None, "{target}");
         }
     }
@@ -189,8 +198,9 @@ mod tests {
     #[test]
     fn no_route_of_the_router_is_taken_for_a_code() {
         for reserved in RESERVED {
-            let target = format!("/{reserved}");
-            assert_eq!(code(&Method::GET, &target), None, "{target}");
+            for target in [format!("/{reserved}"), format!("/{reserved}/a")] {
+                assert_eq!(code(&Method::GET, &target), None, "{target}");
+            }
         }
     }
 

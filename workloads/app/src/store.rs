@@ -26,6 +26,9 @@ pub struct Link {
     pub code: String,
     /// Destination, as given.
     pub url: String,
+    /// True if the destination is a template, which the further path of a request fills; absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub template: bool,
     /// Creation time of the link (RFC 3339).
     // In whole microseconds, like the next one.
     pub created_at: Timestamp,
@@ -40,6 +43,12 @@ pub enum Stored {
     Live {
         /// The destination as a URI, see [`crate::location`].
         url: String,
+        expires_at: Option<Timestamp>,
+    },
+    /// A link with arguments that has not expired.
+    Template {
+        /// The template as given, see [`crate::template`].
+        text: String,
         expires_at: Option<Timestamp>,
     },
     /// A link that has expired, purged or not.
@@ -65,6 +74,8 @@ pub enum Takedown {
 pub enum Resolved {
     /// The destination of a link that has not expired, as a URI.
     To(Bytes),
+    /// The template of a link with arguments that has not expired.
+    Template(String),
     /// The code was never assigned, or at least not a moment ago.
     Nothing,
     /// A link that has expired, purged or not.

@@ -67,12 +67,26 @@ pub fn check(request: &[u8], response: &Response) {
 fn operation(path: &str, method: &str) -> Option<&'static Value> {
     let paths = DOCUMENT["paths"].as_object().unwrap();
     let templates = paths.iter().filter(|(template, _)| covers(template, path));
+    let literal = |template: &str| {
+        template
+            .split('/')
+            .filter(|name| !name.contains('{'))
+            .count()
+    };
     // The longest one is that of a preview.
-    let found = templates.max_by_key(|(template, _)| (*template == path, template.len()));
+    let found = templates
+        .max_by_key(|(template, _)| (*template == path, literal(template), template.len()));
     found?.1.get(method.to_lowercase())
 }
 
 fn covers(template: &str, path: &str) -> bool {
+    if let Some(link) = template.strip_suffix("/{arguments}") {
+        // All further segments.
+        let (empty, rest) = path.split_once('/').unwrap_or_default();
+        return rest
+            .split_once('/')
+            .is_some_and(|(code, _)| covers(link, &format!("{empty}/{code}")));
+    }
     let (names, parts) = (template.split('/'), path.split('/'));
     let fits = |(name, part): (&str, &str)| match name.split_once('}') {
         Some((_, suffix)) => part.len() > suffix.len() && part.ends_with(suffix),
@@ -194,8 +208,8 @@ mod tests {
             ("GET /docs/1?a", found(404, "not-found"), true),
             ("GET /docs/1", found(404, "link-gone"), false),
             ("POST /health", found(405, "method-not-allowed"), true),
-            ("GET /a/b", found(404, "not-found"), true),
-            ("GET /a/b", response(200, json, health), false),
+            ("GET //a", found(404, "not-found"), true),
+            ("GET //a", response(200, json, health), false),
             // Without `Location`.
             ("GET /k7Qm2xB", response(302, "", ""), false),
         ] {
@@ -240,12 +254,13 @@ mod tests {
             ("/", "root"),
             ("/abc", "follow"),
             ("/abc+", "preview"),
+            ("/abc/", "follow_with_arguments"),
+            ("/abc/d/e", "follow_with_arguments"),
             ("/jobs/1", "job"),
             ("/api/admin/dead-letters/1", "dead_letter"),
         ] {
             assert_eq!(operation(path, "GET").unwrap()["operationId"], id);
         }
         assert_eq!(operation("/docs/query", "GET"), None);
-        assert_eq!(operation("/jobs/", "GET"), None);
     }
 }

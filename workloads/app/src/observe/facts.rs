@@ -17,6 +17,7 @@ use crate::{
     config::ServeArgs,
     error::Error,
     limits::LimitedClient,
+    redirect::Target,
     route::Route,
     routes::docs,
     storage::Storage,
@@ -132,9 +133,16 @@ impl<'a> RequestFacts<'a> {
         }
     }
 
-    /// Returns the path, cut to [`MAX_PATH`] bytes at most: a path may contain characters of several bytes.
+    /// Returns the path, cut to [`MAX_PATH`] bytes at most: a path may contain characters of several bytes. Arguments of a
+    /// link are left out, because they may be private.
     pub(super) fn path(&self) -> &str {
         let path = self.uri.path();
+        let path = match Target::of(path) {
+            Some(Target { code, .. }) if self.route == Route::WITH_ARGUMENTS => {
+                &path[..=code.as_str().len()]
+            }
+            _ => path,
+        };
         &path[..path.floor_char_boundary(MAX_PATH)]
     }
 }

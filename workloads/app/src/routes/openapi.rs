@@ -120,8 +120,9 @@ mod tests {
         let document = described();
         assert_eq!(names(&document["paths"]), rows);
         let handlers = router::handlers().into_iter().map(|(template, _)| template);
-        // A redirect passes on the preview.
-        let handlers: BTreeSet<&str> = handlers.chain(["/{code}+"]).collect();
+        // A redirect passes on the preview, and what follows links also follows those with arguments.
+        let others = ["/{code}+", "/{code}/{arguments}"];
+        let handlers: BTreeSet<&str> = handlers.chain(others).collect();
         assert_eq!(handlers, rows);
     }
 

@@ -20,7 +20,7 @@ use crate::{
     route::PREVIEW_SUFFIX,
     state::AppState,
     store::Stored,
-    target,
+    target, template,
 };
 
 /// The header field that keeps search engines from listing a page.
@@ -31,8 +31,11 @@ const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 pub struct Preview {
     /// Short code.
     code: String,
-    /// Destination as a URI, as a redirect to it has it in `Location`.
+    /// Destination as a URI, as a redirect to it has it in `Location`; a template as it was given.
     url: String,
+    /// True if the destination is a template; absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    template: bool,
     /// Expiry time of the link (RFC 3339), if it expires.
     expires_at: Option<String>,
 }
@@ -42,8 +45,9 @@ pub async fn preview(State(state): State<AppState>, request: Request) -> Result<
     let text = request.uri().path().strip_prefix('/').unwrap_or_default();
     let text = text.strip_suffix(PREVIEW_SUFFIX).unwrap_or_default();
     let code = Code::parse(text).map_err(|_| Error::NotFound)?;
-    let (url, expires_at) = match state.links.stored(code).await? {
-        Some(Stored::Live { url, expires_at }) => (url, expires_at),
+    let (url, is_template, expires_at) = match state.links.stored(code).await? {
+        Some(Stored::Live { url, expires_at }) => (url, false, expires_at),
+        Some(Stored::Template { text, expires_at }) => (text, true, expires_at),
         Some(Stored::Expired) => return Err(Error::Expired),
         Some(Stored::Down(takedown)) => {
             return Err(Error::taken_down(takedown, &state.public_base));
@@ -53,12 +57,18 @@ pub async fn preview(State(state): State<AppState>, request: Request) -> Result<
     let mut response = match page::is_preferred(request.headers().get(ACCEPT)) {
         true => {
             let mut response = Response::default();
-            page::show(&mut response, shown(code, &url, expires_at)?);
+            // Without arguments.
+            let to = match is_template {
+                true => template::expand(&url, "").unwrap_or_default(),
+                false => url.clone(),
+            };
+            page::show(&mut response, shown(code, &url, &to, expires_at)?);
             response
         }
         false => Json(Preview {
             code: code.as_str().to_owned(),
             url,
+            template: is_template,
             expires_at: expires_at.map(|end| end.to_string()),
         })
         .into_response(),
@@ -71,8 +81,13 @@ pub async fn preview(State(state): State<AppState>, request: Request) -> Result<
 }
 
 /// Returns the page of a link. A browser gets no address to click on that a new link could not have.
-fn shown(code: Code<'_>, url: &str, expires_at: Option<Timestamp>) -> Result<String, Error> {
-    let parsed = Url::parse(url).ok().filter(|_| target::is_sound(url));
+fn shown(
+    code: Code<'_>,
+    url: &str,
+    to: &str,
+    expires_at: Option<Timestamp>,
+) -> Result<String, Error> {
+    let parsed = Url::parse(to).ok().filter(|_| target::is_sound(to));
     let host = parsed.as_ref().and_then(Url::host_str);
     let host = host.ok_or_else(|| {
         Error::Internal("a stored destination breaks the rules for destinations".to_owned())
@@ -90,7 +105,7 @@ fn shown(code: Code<'_>, url: &str, expires_at: Option<Timestamp>) -> Result<Str
     Ok(Html::titled("Where this link leads")
         .paragraph("You have not followed it yet.")
         .list(&rows)
-        .link(url, &format!("Go to {host}"))
+        .link(to, &format!("Go to {host}"))
         .finished())
 }
 
@@ -100,7 +115,7 @@ mod tests {
 
     fn page(url: &str, end: Option<&str>) -> Result<String, Error> {
         let end = end.map(|end| end.parse().unwrap());
-        shown(Code::parse("k7Qm2xB").unwrap(), url, end)
+        shown(Code::parse("k7Qm2xB").unwrap(), url, url, end)
     }
 
     #[test]

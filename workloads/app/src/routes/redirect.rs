@@ -8,7 +8,12 @@ use axum::{
 use http::HeaderMap;
 
 use super::preview::preview;
-use crate::{code::Code, error::Error, redirect, route::PREVIEW_SUFFIX, state::AppState};
+use crate::{
+    error::Error,
+    redirect::{self, Target},
+    route::PREVIEW_SUFFIX,
+    state::AppState,
+};
 
 /// Redirects to the destination of a short link.
 pub async fn follow(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -17,8 +22,8 @@ pub async fn follow(State(state): State<AppState>, request: Request) -> Result<R
         // In a box, so that the future of a redirect does not contain that of a preview.
         return Box::pin(preview(State(state), request)).await;
     }
-    let code = Code::parse(text).map_err(|_| Error::NotFound)?;
-    let followed = redirect::follow(&state, code, request.uri().query(), HeaderMap::new());
+    let target = Target::of(request.uri().path()).ok_or(Error::NotFound)?;
+    let followed = redirect::follow(&state, target, request.uri().query(), HeaderMap::new());
     Ok(followed.await?.response)
 }
 

@@ -28,6 +28,7 @@ use crate::{
         labels::Labels,
         postgres::{NewLink, Outcome, RequestKey},
     },
+    template,
 };
 
 /// The maximum size of a request body in bytes.
@@ -44,6 +45,9 @@ pub struct ShortenRequest {
     /// Destination: http:// or https:// with a host, without a user name, at most 2048 bytes, and allowed by the rules of
     /// the service.
     url: Option<Value>,
+    /// True if the destination is a template: `{1}` to `{9}` stand for the segments behind the code in the path of a request,
+    /// and `{path}` for all of them. They stand behind the host.
+    template: Option<Value>,
     /// Code chosen by the client; generated if absent. The first segments of other paths are reserved, and names of later
     /// ones.
     code: Option<Value>,
@@ -175,7 +179,8 @@ pub fn parse(
     let request: ShortenRequest = body::fields(body)?;
     let mut faults = Faults::default();
     let now = whole_microseconds(now);
-    let url = faults.value("url", url_field(request.url, destinations));
+    let template = faults.flag("template", request.template);
+    let url = faults.value("url", url_field(request.url, template, destinations));
     let code = faults.value("code", code_field(request.code));
     let expires_at = expiry(request.ttl_seconds, request.expires_at, now)
         .unwrap_or_else(|(field, reason)| faults.add(field, reason));
@@ -189,6 +194,7 @@ pub fn parse(
     faults.end(NewLink {
         code,
         url,
+        template,
         created_at: now,
         expires_at,
         created_by: None,
@@ -212,13 +218,21 @@ fn accepted(body: Map<String, Value>) -> Result<NewLink, Error> {
     })
 }
 
-fn url_field(url: Option<Value>, destinations: &Destinations) -> Result<String, String> {
+fn url_field(
+    url: Option<Value>,
+    is_template: bool,
+    destinations: &Destinations,
+) -> Result<String, String> {
     match url {
         None => Err("is required".to_owned()),
-        Some(Value::String(url)) => destinations
-            .check(&url)
-            .map(|()| url)
-            .map_err(|error| error.to_string()),
+        Some(Value::String(url)) => {
+            let checked = destinations.check(&url).map_err(|error| error.to_string());
+            let checked = checked.and_then(|()| match is_template {
+                true => template::check(&url).map_err(|error| error.to_string()),
+                false => Ok(()),
+            });
+            checked.map(|()| url)
+        }
         Some(_) => Err("must be a string".to_owned()),
     }
 }

@@ -109,6 +109,7 @@ impl CachedLinks {
         }
         Ok(match self.stored(code).await? {
             Some(Stored::Live { url, .. }) => Resolved::To(url.into()),
+            Some(Stored::Template { text, .. }) => Resolved::Template(text),
             Some(Stored::Expired) => Resolved::Gone,
             Some(Stored::Down(takedown)) => Resolved::Down(takedown),
             None => Resolved::Nothing,
@@ -240,6 +241,7 @@ async fn write_imported(cache: &Cache, link: &PortableLink, result: Imported, no
     let copy = |url: &str| Link {
         code: link.code.clone(),
         url: url.to_owned(),
+        template: link.template,
         created_at: link.created_at.unwrap_or(now),
         expires_at: link.expires_at,
     };

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 18] = [
+const MIGRATIONS: [(i64, &str, &str); 19] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -106,6 +106,11 @@ const MIGRATIONS: [(i64, &str, &str); 18] = [
         18,
         "links_without_destination",
         include_str!("../../migrations/0018_links_without_destination.sql"),
+    ),
+    (
+        19,
+        "link_templates",
+        include_str!("../../migrations/0019_link_templates.sql"),
     ),
 ];
 

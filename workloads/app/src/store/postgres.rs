@@ -18,8 +18,8 @@ use crate::{code::CodeSpace, target};
 
 macro_rules! insert {
     () => {
-        "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
-        VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (code) DO NOTHING"
+        "INSERT INTO links (code, url, created_at, expires_at, host, created_by, is_template) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (code) DO NOTHING"
     };
 }
 
@@ -30,14 +30,14 @@ const INSERT_LABELED: &str = concat!(
     "WITH link AS (",
     insert!(),
     " RETURNING code, created_at), ",
-    write_labels!("$7::text", "$8::text", "$9::text[]", "$10::text[]")
+    write_labels!("$8::text", "$9::text", "$10::text[]", "$11::text[]")
 );
 
 /// Selects the oldest link, so that the result does not depend on the query plan; if a code was chosen, only the link with
 /// that code.
 const FIND_LASTING: &str = "SELECT code, created_at FROM links \
     WHERE hashtextextended(url, 0) = hashtextextended($1, 0) AND url = $1 AND expires_at IS NULL \
-    AND ($2::text IS NULL OR code = $2) ORDER BY created_at LIMIT 1";
+    AND ($2::text IS NULL OR code = $2) AND is_template = $3 ORDER BY created_at LIMIT 1";
 
 /// Held until the end of the transaction, so that of two concurrent requests for one URL, the second finds the link
 /// of the first.
@@ -57,6 +57,8 @@ pub struct NewLink {
     pub code: Option<String>,
     /// The destination, already checked.
     pub url: String,
+    /// True if the destination is a template.
+    pub template: bool,
     /// The creation time, in whole microseconds.
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
@@ -198,7 +200,8 @@ async fn insert_one(
         .bind(link.created_at.to_sqlx())
         .bind(link.expires_at.map(ToSqlx::to_sqlx))
         .bind(host)
-        .bind(link.created_by.as_deref());
+        .bind(link.created_by.as_deref())
+        .bind(link.template);
     let insert = match link.labels.is_empty() {
         true => insert,
         false => link.labels.bind(insert),
@@ -214,6 +217,7 @@ async fn find_lasting(
     let row: Option<(String, Time)> = sqlx::query_as(FIND_LASTING)
         .bind(&link.url)
         .bind(link.code.as_deref())
+        .bind(link.template)
         .fetch_optional(executor)
         .await?;
     Ok(row.map(|(code, created_at)| Outcome::Reused(stored(link, code, created_at.to_jiff()))))
@@ -223,6 +227,7 @@ fn stored(link: &NewLink, code: String, created_at: Timestamp) -> Link {
     Link {
         code,
         url: link.url.clone(),
+        template: link.template,
         created_at,
         expires_at: link.expires_at,
     }

@@ -9,11 +9,11 @@ use crate::{
     location,
 };
 
-/// Selects links behind a code, which is random, and from the beginning if there are too few. Links that expire meanwhile are
-/// left out. It reads a bounded part of the table, however large that is.
+/// Selects links behind a code, which is random, and from the beginning if there are too few. Links that expire meanwhile and links
+/// with arguments are left out. It reads a bounded part of the table, however large that is.
 const SAMPLE: &str = "SELECT code, url FROM ((SELECT * FROM links WHERE code >= $1 ORDER BY code LIMIT 1000) \
     UNION ALL (SELECT * FROM links WHERE code < $1 ORDER BY code LIMIT 1000)) AS candidates \
-    WHERE url IS NOT NULL AND disabled_at IS NULL \
+    WHERE url IS NOT NULL AND NOT is_template AND disabled_at IS NULL \
     AND (expires_at IS NULL OR expires_at > now() + interval '1 hour') LIMIT 20";
 
 /// The number of characters of the random code.

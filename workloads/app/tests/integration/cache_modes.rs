@@ -164,6 +164,7 @@ async fn many_codes_at_once_are_divided_among_the_nodes_and_each_has_its_answer(
         .map(|number| Link {
             code: format!("code{number}"),
             url: format!("{URL}/{number}"),
+            template: false,
             created_at: jiff::Timestamp::UNIX_EPOCH,
             expires_at: None,
         })

@@ -51,6 +51,7 @@ mod support;
 mod takedown;
 mod telemetry;
 mod telemetry_faults;
+mod templates;
 mod transfer;
 mod visitors;
 

@@ -336,7 +336,7 @@ async fn what_is_no_redirect_is_the_same_as_well() {
         ("GET", "/to+", 200),
         ("HEAD", "/to+", 200),
         ("GET", "/", 404),
-        ("GET", "/a/b", 404),
+        ("GET", "/docs/a/b", 404),
         ("GET", "/%74o%2B", 404),
         ("GET", "/%2574o", 404),
         ("GET", "/to%0a", 404),

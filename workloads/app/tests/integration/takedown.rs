@@ -214,6 +214,7 @@ async fn the_mark_of_a_link_outlives_every_copy_of_it_and_goes_when_it_is_enable
     let link = Link {
         code: "taken".to_owned(),
         url: URL.to_owned(),
+        template: false,
         created_at: jiff::Timestamp::UNIX_EPOCH,
         expires_at: None,
     };

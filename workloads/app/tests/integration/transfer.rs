@@ -16,8 +16,9 @@ use crate::{
 const URL: &str = "https://example.com/a?b=c";
 
 /// Links of every kind, in the order of their codes: live with all that a link can carry, with an expiry, expired before
-/// and after the purge, disabled in both ways, disabled and purged, deleted, and one with nothing but its destination.
-const LINKS: [&str; 4] = [
+/// and after the purge, disabled in both ways, disabled and purged, deleted, with arguments, and one with nothing but
+/// its destination.
+const LINKS: [&str; 5] = [
     "INSERT INTO links (code, url, host, created_at, expires_at, created_by) VALUES \
     ('-', 'http://b.example', 'b.example', '2020-01-01T00:00:00.000001Z', NULL, NULL), \
     ('Live', 'https://Bücher.example./x?y=\"z\"', 'xn--bcher-kva.example', '2026-01-31T12:00:00.123456Z', NULL, 'shop'), \
@@ -29,6 +30,8 @@ const LINKS: [&str; 4] = [
     ('legal', NULL, 'https://example.com/l', 'example.com', '2024-01-31T12:00:00Z', NULL, '2025-01-01T00:00:00Z', 'legal', 'desk', 'order 9', 'By order'), \
     ('legal_purged', NULL, NULL, 'example.com', '2024-01-31T12:00:00Z', '2025-01-01T00:00:00Z', '2024-06-01T00:00:00Z', 'legal', NULL, NULL, NULL), \
     ('removed', NULL, NULL, NULL, '2024-01-31T12:00:00Z', NULL, '2025-01-01T00:00:00.5Z', 'deleted', 'desk', 'ticket 7', NULL)",
+    "INSERT INTO links (code, url, host, created_at, is_template) VALUES \
+    ('template', 'https://example.com/{1}', 'example.com', '2024-01-31T12:00:00Z', true)",
     "WITH labels AS (INSERT INTO link_labels (code, title, note) VALUES ('Live', 'Größe & more', E'two\\nlines'), \
     ('Live2', NULL, 'only a note')) INSERT INTO link_tags (tag, created_at, code) SELECT tag, created_at, code FROM links, \
     unnest(ARRAY['b', 'a', 'größe']) tag WHERE code = 'Live'",
@@ -103,7 +106,7 @@ async fn an_export_of_links_of_every_kind_is_equal_after_its_import_elsewhere() 
         execute(&database, links).await;
     }
     let text = pages(&app, 1000).await.concat();
-    assert_eq!(text.lines().count(), 9);
+    assert_eq!(text.lines().count(), 10);
     let live: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
     let expected = json!({
         "code": "Live", "url": "https://Bücher.example./x?y=\"z\"", "host": "xn--bcher-kva.example",
@@ -115,7 +118,7 @@ async fn an_export_of_links_of_every_kind_is_equal_after_its_import_elsewhere() 
 
     let (other, _keys) = managed(&elsewhere).await;
     let result = imported(&other, "", &text).await;
-    assert_eq!(counts(&result), [9, 0, 0, 0], "{result}");
+    assert_eq!(counts(&result), [10, 0, 0, 0], "{result}");
     assert_eq!(pages(&other, 1000).await.concat(), text);
     // Lists and the search read these.
     let mut connection = elsewhere.connect().await.unwrap();
@@ -148,7 +151,7 @@ async fn an_export_of_links_of_every_kind_is_equal_after_its_import_elsewhere() 
     let again = imported(&other, "", &text).await;
     assert_eq!(
         counts(&again),
-        [0, 9, 0, 0],
+        [0, 10, 0, 0],
         "a change since makes no difference: {again}"
     );
 }
@@ -163,13 +166,13 @@ async fn a_page_ends_at_its_limit_and_the_pages_have_every_link_once() {
     }
     let whole = page(&app, "").await;
     assert_eq!(next(&whole), None);
-    for (limit, count) in [(1, 10), (2, 5), (4, 3), (9, 2), (10, 1)] {
+    for (limit, count) in [(1, 11), (2, 6), (4, 3), (9, 2), (11, 1)] {
         let parts = pages(&app, limit).await;
         assert_eq!(parts.len(), count, "{limit}");
         assert_eq!(parts.concat(), whole.text());
     }
     let behind = page(&app, "?after=legal").await.text();
-    assert_eq!(behind.lines().count(), 3, "{behind}");
+    assert_eq!(behind.lines().count(), 4, "{behind}");
     for query in [
         "?limit=0",
         "?limit=1001",

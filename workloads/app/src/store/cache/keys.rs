@@ -24,6 +24,12 @@ impl CacheKeys {
         format!("link:{}", self.0)
     }
 
+    /// Returns the key of the template of a link with arguments.
+    #[must_use]
+    pub fn template(&self) -> String {
+        format!("{{link:{}}}:template", self.0)
+    }
+
     /// Returns the key of the negative entry, and of the mark of a link that was taken down.
     #[must_use]
     pub fn none(&self) -> String {
@@ -92,6 +98,7 @@ mod tests {
         for name in ["a", "k7Qm2xB", &"x".repeat(code::MAX_LENGTH)] {
             let keys = CacheKeys::of(Code::parse(name).unwrap());
             assert_eq!(keys.link(), format!("link:{name}"));
+            assert_eq!(keys.template(), format!("{{link:{name}}}:template"));
             assert_eq!(keys.none(), format!("{{link:{name}}}:none"));
             assert_eq!(keys.hold(), format!("{{link:{name}}}:hold"));
         }

@@ -48,11 +48,14 @@ pub(super) async fn look_up(
         .iter()
         .zip(&urls)
         .filter(|(_, url)| **url == Value::Nil);
-    let others = absent.map(|(keys, _)| keys.none()).collect();
-    let mut others = values(channel, others).await?.into_iter();
-    let known = urls.into_iter().map(|url| match url {
-        Value::Nil => without_destination(&others.next().ok_or_else(garbage)?),
-        url => destination(url),
+    let others = absent.flat_map(|(keys, _)| [keys.template(), keys.none()]);
+    let mut others = values(channel, others.collect()).await?.into_iter();
+    let known = urls.into_iter().map(|url| match (url, &mut others) {
+        (Value::Nil, others) => {
+            let mut next = || others.next().ok_or_else(garbage);
+            without_destination(next()?, &next()?)
+        }
+        (url, _) => destination(url),
     });
     known.collect()
 }

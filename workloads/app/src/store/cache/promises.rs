@@ -1,6 +1,7 @@
 //! What keeps a takedown down and a create visible: the entries of a code, and every command that writes them.
 //!
 //! `link:<code>` holds exactly the destination as a URI ([`crate::location`]).
+//! `{link:<code>}:template` holds the template of a link with arguments, as given, instead.
 //! `{link:<code>}:none` is a negative entry: for 15 s it records that there is no such code, until the code is
 //! created. For a link that was taken down it holds a mark instead, and for an expired one, for a minute, that it is gone:
 //! expiry is final.
@@ -39,7 +40,7 @@ use crate::{
     code::Code,
     location,
     store::{Link, MAX_TEXT, Resolved, Stored, Takedown},
-    target,
+    target, template,
 };
 
 /// The value of a negative entry.
@@ -69,8 +70,18 @@ pub(super) fn destination(value: Value) -> RedisResult<Option<Resolved>> {
     }
 }
 
-/// Parses the value under the other key of a code that has no destination.
-pub(super) fn without_destination(value: &Value) -> RedisResult<Option<Resolved>> {
+/// Parses the values under the other keys of a code that has no destination: its template, and its negative entry or mark.
+pub(super) fn without_destination(template: Value, value: &Value) -> RedisResult<Option<Resolved>> {
+    match template {
+        Value::Nil => {}
+        Value::BulkString(text) => {
+            let text = String::from_utf8(text).ok();
+            let sound =
+                |text: &String| target::parse(text).is_ok() && template::check(text).is_ok();
+            return Ok(text.filter(sound).map(Resolved::Template));
+        }
+        _ => return Err(garbage()),
+    }
     let entry = match value {
         Value::Nil => return Ok(None),
         Value::BulkString(entry) => entry,
@@ -112,9 +123,14 @@ fn takedown_in(value: &[u8]) -> Option<Takedown> {
     Some(Takedown::Legal { notice })
 }
 
+/// The numbers of the keys in the scripts: those of the destination, of an entry without one, and of the template.
+const URL: u8 = 1;
+const NONE: u8 = 2;
+const TEMPLATE: u8 = 4;
+
 /// The entry of a code that is written.
 pub(super) struct Entry {
-    /// The number of the key in the script: the destination is 1, an entry without one is 2.
+    /// The number of the key in the script.
     key: u8,
     value: String,
     lifetime: Lifetime,
@@ -124,10 +140,13 @@ impl Entry {
     /// Returns the entry for a result of the database; `None` for a link that ends too soon.
     pub(super) fn of(stored: Option<Stored>, ttl: Duration) -> Option<Self> {
         let (key, value, lifetime) = match stored {
-            Some(Stored::Live { url, expires_at }) => (1, url, lifetime(ttl, expires_at)?),
-            Some(Stored::Down(takedown)) => (2, mark_of(&takedown), lifetime(ttl, None)?),
-            Some(Stored::Expired) => (2, EXPIRED.to_owned(), EXPIRED_TTL.into()),
-            None => (2, DENIED.to_owned(), CACHE_DENIAL.into()),
+            Some(Stored::Live { url, expires_at }) => (URL, url, lifetime(ttl, expires_at)?),
+            Some(Stored::Template { text, expires_at }) => {
+                (TEMPLATE, text, lifetime(ttl, expires_at)?)
+            }
+            Some(Stored::Down(takedown)) => (NONE, mark_of(&takedown), lifetime(ttl, None)?),
+            Some(Stored::Expired) => (NONE, EXPIRED.to_owned(), EXPIRED_TTL.into()),
+            None => (NONE, DENIED.to_owned(), CACHE_DENIAL.into()),
         };
         Some(Self {
             key,
@@ -160,6 +179,7 @@ async fn write(
     let mut call = WRITE.key(keys.link());
     call.key(keys.none())
         .key(keys.hold())
+        .key(keys.template())
         .arg(u8::from(is_known));
     if let Some(entry) = entry {
         let Lifetime { left, end } = entry.lifetime;
@@ -179,7 +199,7 @@ pub(super) async fn purge(
     let mark = takedown.map(mark_of).unwrap_or_default();
     let longest = ttl.mul_f64(*JITTER.end());
     let mut call = PURGE.key(keys.link());
-    call.key(keys.none()).key(keys.hold());
+    call.key(keys.none()).key(keys.hold()).key(keys.template());
     call.arg(mark).arg((longest + CACHE_HOLD).as_secs());
     call.arg(CACHE_HOLD.as_secs());
     call.invoke_async::<()>(&mut channel).await
@@ -230,9 +250,13 @@ impl PendingWrites {
             return Ok(());
         };
         let lifetime = is_new.then(|| lifetime(self.ttl, link.expires_at));
+        let (key, value) = match link.template {
+            true => (TEMPLATE, link.url.clone()),
+            false => (URL, location::ascii(&link.url).into_owned()),
+        };
         let entry = lifetime.flatten().map(|lifetime| Entry {
-            key: 1,
-            value: location::ascii(&link.url).into_owned(),
+            key,
+            value,
             lifetime,
         });
         write(channel, &CacheKeys::of(code), true, entry.as_ref()).await

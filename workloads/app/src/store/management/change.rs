@@ -246,6 +246,7 @@ mod tests {
         LinkRecord {
             code: "a".to_owned(),
             url: url.then(|| "https://example.com/".to_owned()),
+            template: false,
             host: None,
             created_by: None,
             created_at: Timestamp::UNIX_EPOCH,

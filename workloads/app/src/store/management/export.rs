@@ -18,12 +18,12 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// Reads links until `$3` bytes are exceeded; `size` is that of the texts of a link and of all before it. The indexes of
 /// codes give the rows in order from the begin of the page, and nothing behind it is read: the limits are written out, so
 /// that no plan expects more rows.
-const LINKS: &str = "SELECT code, destination, host, created_by, created_at, expires_at, \
+const LINKS: &str = "SELECT code, destination, is_template, host, created_by, created_at, expires_at, \
     disabled_at, disabled_as, disabled_by, reason, notice, title, tags, note, size FROM ( \
     SELECT *, sum(own) OVER (ORDER BY code ROWS UNBOUNDED PRECEDING)::bigint AS size FROM ( \
     SELECT *, octet_length(concat(code, destination, host, created_by, disabled_by, reason, notice, title, note, \
     array_to_string(tags, ''))) AS own FROM ( \
-    SELECT links.code, coalesce(url, disabled_url) AS destination, host, created_by, links.created_at, expires_at, \
+    SELECT links.code, coalesce(url, disabled_url) AS destination, is_template, host, created_by, links.created_at, expires_at, \
     disabled_at, disabled_as, disabled_by, reason, notice, title, note, \
     ARRAY(SELECT tag FROM link_tags WHERE link_tags.code = links.code ORDER BY tag) AS tags \
     FROM links LEFT JOIN link_labels ON link_labels.code = links.code AND link_labels.code > $1 \
@@ -62,6 +62,7 @@ impl FromRow<'_, PgRow> for Row {
         let link = PortableLink {
             code: row.try_get("code")?,
             url: row.try_get("destination")?,
+            template: row.try_get("is_template")?,
             host: row.try_get("host")?,
             created_by: row.try_get("created_by")?,
             created_at: time("created_at")?,

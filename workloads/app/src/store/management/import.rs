@@ -22,9 +22,9 @@ use crate::{
 
 /// Two imports with the same codes wait for each other in the order of the codes.
 const LINKS: &str = "INSERT INTO links (code, url, host, created_by, created_at, expires_at, disabled_url, \
-    disabled_at, disabled_as, disabled_by, reason, notice) \
+    disabled_at, disabled_as, disabled_by, reason, notice, is_template) \
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], \
-    $7::text[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[]) \
+    $7::text[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bool[]) \
     ON CONFLICT (code) DO NOTHING RETURNING code";
 
 const EXISTING: &str = "SELECT code, coalesce(url, disabled_url), created_at, \
@@ -187,6 +187,7 @@ async fn insert(
         .bind(takedown(|down| down.by.as_deref()))
         .bind(takedown(|down| down.reason.as_deref()))
         .bind(takedown(|down| down.notice.as_deref()))
+        .bind(column(links, |link| Some(link.template)))
         .fetch_all(connection)
         .await?;
     Ok(stored.into_iter().collect())

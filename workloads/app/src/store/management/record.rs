@@ -10,7 +10,7 @@ use crate::store::{Takedown, labels::Labels};
 /// The columns of a [`LinkRecord`], for a statement that selects from `links`.
 macro_rules! columns {
     () => {
-        "links.code, coalesce(links.url, links.disabled_url) AS url, links.host, links.created_by, links.created_at, \
+        "links.code, coalesce(links.url, links.disabled_url) AS url, links.is_template, links.host, links.created_by, links.created_at, \
         links.expires_at, coalesce(links.expires_at <= now(), false) AS is_expired, links.disabled_at, links.disabled_as, \
         links.disabled_by, links.reason, links.notice, \
         (SELECT title FROM link_labels WHERE link_labels.code = links.code) AS title, \
@@ -27,6 +27,8 @@ pub struct LinkRecord {
     pub code: String,
     /// Destination, followed or not; null once it was removed.
     pub url: Option<String>,
+    /// True if the destination is a template, which the further path of a request fills.
+    pub template: bool,
     /// Host of the destination: ASCII, in lower case; null once the destination was removed.
     pub host: Option<String>,
     /// Client that created the link; null if it had no key.
@@ -159,6 +161,7 @@ impl FromRow<'_, PgRow> for LinkRecord {
         Ok(Self {
             code: row.try_get("code")?,
             url: row.try_get("url")?,
+            template: row.try_get("is_template")?,
             host: row.try_get("host")?,
             created_by: row.try_get("created_by")?,
             created_at: row.try_get::<Time, _>("created_at")?.to_jiff(),

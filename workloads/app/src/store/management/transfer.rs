@@ -14,6 +14,12 @@ pub struct PortableLink {
     pub code: String,
     /// Destination, followed or not; null once it was removed.
     pub url: Option<String>,
+    /// True if the destination is a template, which the further path of a request fills.
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub template: bool,
     /// Host of a destination that was removed; otherwise that of `url`.
     pub host: Option<String>,
     /// Client that created the link; null if it had no key.
@@ -27,21 +33,21 @@ pub struct PortableLink {
     /// Title.
     pub title: Option<String>,
     /// Tags.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "or_default")]
     pub tags: Vec<String>,
     /// Note.
     pub note: Option<String>,
     /// Clicks by day, the earliest first.
     // An export writes them itself, because they are too many to be kept.
-    #[serde(deserialize_with = "list", skip_serializing)]
+    #[serde(deserialize_with = "or_default", skip_serializing)]
     pub clicks: Vec<ClicksOfDay>,
 }
 
-/// Reads a list, of which null is an empty one.
-fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+/// Reads null as the default.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
-    T: Deserialize<'de>,
+    T: Default + Deserialize<'de>,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -17,7 +17,7 @@ use crate::{
 macro_rules! select {
     ($condition:literal) => {
         concat!(
-            "SELECT code, url, expires_at <= now(), expires_at, disabled_as, notice FROM links WHERE code ",
+            "SELECT code, url, is_template, expires_at <= now(), expires_at, disabled_as, notice FROM links WHERE code ",
             $condition
         )
     };
@@ -32,6 +32,7 @@ const FIND_ALL: &str = select!("= ANY($1)");
 type LookupRow = (
     String,
     Option<String>,
+    bool,
     Option<bool>,
     Option<Time>,
     Option<String>,
@@ -71,12 +72,17 @@ impl Links {
 }
 
 /// Returns the code and the link of a row.
-fn link((code, url, expired, expires_at, disabled_as, notice): LookupRow) -> (String, Stored) {
+fn link(row: LookupRow) -> (String, Stored) {
+    let (code, url, is_template, expired, expires_at, disabled_as, notice) = row;
+    let expires_at = expires_at.map(Time::to_jiff);
     let stored = match (disabled_as, url) {
         (Some(how), _) => Stored::Down(takedown(&how, notice)),
+        (None, Some(text)) if expired != Some(true) && is_template => {
+            Stored::Template { text, expires_at }
+        }
         (None, Some(url)) if expired != Some(true) => Stored::Live {
             url: location::ascii(&url).into_owned(),
-            expires_at: expires_at.map(Time::to_jiff),
+            expires_at,
         },
         (None, _) => Stored::Expired,
     };
@@ -100,6 +106,7 @@ mod tests {
         (
             "code".to_owned(),
             url,
+            false,
             expired,
             expires_at,
             disabled_as,

@@ -16,7 +16,7 @@ const CLAIM: &str = "INSERT INTO link_keys (key, body_sha256) VALUES ($1, $2) \
 const CLAIMED: &str = "UPDATE link_keys SET code = $2 WHERE key = $1";
 
 /// Reads the claim of another request. It has a link: both are written in one transaction.
-const HOLDER: &str = "SELECT body_sha256 = $2, links.code, links.created_at, links.expires_at \
+const HOLDER: &str = "SELECT body_sha256 = $2, links.code, links.is_template, links.created_at, links.expires_at \
     FROM link_keys JOIN links ON links.code = link_keys.code \
     WHERE key = $1 AND link_keys.created_at >= now() - interval '1 day'";
 
@@ -82,16 +82,20 @@ async fn repeated(
     let holder = sqlx::query_as(HOLDER)
         .bind(&once.key)
         .bind(&once.body_sha256[..]);
-    let row: Option<(bool, String, Time, Option<Time>)> = holder.fetch_optional(executor).await?;
-    Ok(row.map(|(same_body, code, created_at, expires_at)| {
-        if !same_body {
-            return Outcome::OtherBody;
-        }
-        Outcome::Repeated(Link {
-            code,
-            url: url.to_owned(),
-            created_at: created_at.to_jiff(),
-            expires_at: expires_at.map(Time::to_jiff),
-        })
-    }))
+    let row: Option<(bool, String, bool, Time, Option<Time>)> =
+        holder.fetch_optional(executor).await?;
+    Ok(
+        row.map(|(same_body, code, template, created_at, expires_at)| {
+            if !same_body {
+                return Outcome::OtherBody;
+            }
+            Outcome::Repeated(Link {
+                code,
+                url: url.to_owned(),
+                template,
+                created_at: created_at.to_jiff(),
+                expires_at: expires_at.map(Time::to_jiff),
+            })
+        }),
+    )
 }

@@ -19,16 +19,17 @@ use crate::{
         shorten::{MAX_LIFE, whole_microseconds},
     },
     store::management::{How, LinkTakedown, PortableLink},
-    target,
+    target, template,
 };
 
 /// The difference of two clocks that is no fault.
 const SKEW: Duration = Duration::from_secs(5 * 60);
 
 /// The fields of a line, with the rule for the type of each.
-const TYPES: [(&str, &str); 11] = [
+const TYPES: [(&str, &str); 12] = [
     ("code", "must be a string"),
     ("url", "must be a string"),
+    ("template", "must be true or false"),
     ("host", "must be a string"),
     ("created_by", "must be a string"),
     ("created_at", TIME),
@@ -94,6 +95,9 @@ pub(super) fn link(
     let mut check = |field, checked: Result<(), String>| faults.value(field, checked);
     check("code", text(Code::parse(&link.code).map(drop)));
     check("url", destination(&link, destinations, now));
+    if let (true, Some(url)) = (link.template, &link.url) {
+        check("template", text(template::check(url)));
+    }
     check("host", host(&link));
     check("created_by", line_of(link.created_by.as_deref()));
     check("created_at", past(link.created_at, now));

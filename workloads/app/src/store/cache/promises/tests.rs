@@ -9,7 +9,7 @@ fn text(text: &str) -> Value {
 #[test]
 fn a_code_without_a_destination_is_denied_expired_down_or_a_miss() {
     let expired = Entry::of(Some(Stored::Expired), Duration::from_secs(3600)).unwrap();
-    assert_eq!((expired.key, expired.lifetime), (2, EXPIRED_TTL.into()));
+    assert_eq!((expired.key, expired.lifetime), (NONE, EXPIRED_TTL.into()));
     let notice = Some("a notice".to_owned());
     for (value, known) in [
         (Value::Nil, None),
@@ -21,7 +21,25 @@ fn a_code_without_a_destination_is_denied_expired_down_or_a_miss() {
             Some(Resolved::Down(Takedown::Legal { notice })),
         ),
     ] {
-        assert_eq!(without_destination(&value).unwrap(), known, "{value:?}");
+        let found = without_destination(Value::Nil, &value);
+        assert_eq!(found.unwrap(), known, "{value:?}");
+    }
+}
+
+#[test]
+fn a_template_takes_precedence_over_a_negative_entry_and_anything_else_under_its_key_is_a_miss() {
+    let template = "https://example.com/{1}";
+    for (value, known) in [
+        (template, Some(Resolved::Template(template.to_owned()))),
+        ("https://example.com/", None),
+        ("https://{1}.example/", None),
+        ("javascript:{1}", None),
+        ("https://example.com/\r\n{1}", None),
+    ] {
+        for entry in [Value::Nil, text("1")] {
+            let found = without_destination(text(value), &entry);
+            assert_eq!(found.unwrap(), known, "{value}");
+        }
     }
 }
 
@@ -59,7 +77,14 @@ fn a_long_uri_is_a_destination() {
 fn what_no_cache_would_answer_is_an_error() {
     for value in [Value::Int(1), Value::Okay, Value::Array(vec![])] {
         assert!(destination(value.clone()).is_err(), "{value:?}");
-        assert!(without_destination(&value).is_err(), "{value:?}");
+        assert!(
+            without_destination(Value::Nil, &value).is_err(),
+            "{value:?}"
+        );
+        assert!(
+            without_destination(value.clone(), &Value::Nil).is_err(),
+            "{value:?}"
+        );
     }
 }
 
@@ -101,6 +126,7 @@ fn link(number: usize) -> Acknowledged {
     Acknowledged::created(Link {
         code: number.to_string(),
         url: "https://example.com/".to_owned(),
+        template: false,
         created_at: Timestamp::UNIX_EPOCH,
         expires_at: None,
     })
