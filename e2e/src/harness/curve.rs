@@ -41,10 +41,13 @@ impl Curve {
         }
     }
 
-    /// Returns true if the memory stays below the limit, and rises over the second half by less than a sixteenth of it.
+    /// Returns true if the memory stays below the limit, and if the second half either rises by less than a sixteenth of it
+    /// or stays below what the first half had, as buffers do that are emptied and filled again.
     #[must_use]
     pub fn is_flat(&self) -> bool {
-        self.highest() < self.limit && self.rise() < self.limit as f64 / 16.0
+        let (first, second) = self.readings.split_at(self.readings.len() / 2);
+        let repeats = second.iter().max() <= first.iter().max();
+        self.highest() < self.limit && (repeats || self.rise() < self.limit as f64 / 16.0)
     }
 }
 
@@ -87,6 +90,13 @@ mod tests {
     fn what_is_collected_now_and_then_is_flat() {
         assert!(curve(|second| 40 + second % 5 * 4).is_flat());
         assert!(curve(|second| if second == 50 { 90 } else { 40 }).is_flat());
+    }
+
+    #[test]
+    fn what_swings_slowly_is_flat_and_a_swing_that_grows_is_not() {
+        let swing = |second: u64| u64::from(second / 15 % 2 == 1) * 20;
+        assert!(curve(|second| 40 + swing(second)).is_flat());
+        assert!(!curve(|second| 40 + swing(second) + second / 3).is_flat());
     }
 
     #[test]
