@@ -7,7 +7,8 @@ use sqlx::{FromRow, Row, postgres::PgRow};
 
 use crate::store::{Takedown, labels::Labels};
 
-/// The columns of a [`LinkRecord`], for a statement that selects from `links`.
+/// The columns of a [`LinkRecord`], for a statement that selects from `links`. The tags have no order: the planner, which must
+/// not sort in a list, would read them all in that of their index.
 macro_rules! columns {
     () => {
         "links.code, coalesce(links.url, links.disabled_url) AS url, links.is_template, links.host, links.created_by, links.created_at, \
@@ -15,7 +16,7 @@ macro_rules! columns {
         links.disabled_by, links.reason, links.notice, \
         (SELECT title FROM link_labels WHERE link_labels.code = links.code) AS title, \
         (SELECT note FROM link_labels WHERE link_labels.code = links.code) AS note, \
-        ARRAY(SELECT tag FROM link_tags WHERE link_tags.code = links.code ORDER BY tag) AS tags"
+        ARRAY(SELECT tag FROM link_tags WHERE link_tags.code = links.code) AS tags"
     };
 }
 pub(super) use columns;
@@ -158,6 +159,8 @@ impl FromRow<'_, PgRow> for LinkRecord {
             }),
             None => None,
         };
+        let mut tags: Vec<String> = row.try_get("tags")?;
+        tags.sort();
         Ok(Self {
             code: row.try_get("code")?,
             url: row.try_get("url")?,
@@ -172,7 +175,7 @@ impl FromRow<'_, PgRow> for LinkRecord {
             takedown,
             labels: Labels {
                 title: row.try_get("title")?,
-                tags: row.try_get("tags")?,
+                tags,
                 note: row.try_get("note")?,
             },
         })
