@@ -9,7 +9,7 @@ use regex::Regex;
 use serde_json::{Map, Number, Value, json};
 
 /// The keywords that [`Schemas::fits`] checks.
-const CHECKED: [&str; 20] = [
+const CHECKED: [&str; 21] = [
     "$ref",
     "type",
     "const",
@@ -29,6 +29,7 @@ const CHECKED: [&str; 20] = [
     "minProperties",
     "maxProperties",
     "anyOf",
+    "allOf",
     "not",
 ];
 /// The keywords that bind no value here.
@@ -71,6 +72,9 @@ impl<'a> Schemas<'a> {
             && rules
                 .get("anyOf")
                 .is_none_or(|_| list(schema, "anyOf").any(|one| self.fits(one, value)))
+            && rules
+                .get("allOf")
+                .is_none_or(|_| list(schema, "allOf").all(|one| self.fits(one, value)))
             && rules.get("not").is_none_or(|not| !self.fits(not, value))
     }
 
