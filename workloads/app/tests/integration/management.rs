@@ -155,6 +155,7 @@ async fn a_link_is_shown_without_being_followed() {
             "expires_at": created["expires_at"],
             "disabled": null,
             "clicks": {"people": 0, "bots": 0},
+            "template": false,
             "title": null,
             "tags": [],
             "note": null,
