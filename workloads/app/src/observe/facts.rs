@@ -137,9 +137,10 @@ impl<'a> RequestFacts<'a> {
     /// link are left out, because they may be private.
     pub(super) fn path(&self) -> &str {
         let path = self.uri.path();
-        let path = match Target::of(path) {
-            Some(Target { code, .. }) if self.route == Route::WITH_ARGUMENTS => {
-                &path[..=code.as_str().len()]
+        let path = match self.route {
+            Route::WITH_ARGUMENTS => {
+                let arguments = Target::of(path).and_then(|target| target.arguments);
+                arguments.map_or(path, |arguments| &path[..path.len() - arguments.len() - 1])
             }
             _ => path,
         };
