@@ -16,6 +16,8 @@ use axum::body::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::location;
+
 /// The maximum length of the reason for a change and of the notice of a takedown, in characters.
 pub const MAX_TEXT: usize = 500;
 
@@ -55,6 +57,23 @@ pub enum Stored {
     Expired,
     /// A link that was taken down, expired or not.
     Down(Takedown),
+}
+
+impl Stored {
+    /// Returns a link that has not expired, with its destination as given.
+    #[must_use]
+    pub fn live(url: &str, is_template: bool, expires_at: Option<Timestamp>) -> Self {
+        match is_template {
+            true => Self::Template {
+                text: url.to_owned(),
+                expires_at,
+            },
+            false => Self::Live {
+                url: location::ascii(url).into_owned(),
+                expires_at,
+            },
+        }
+    }
 }
 
 /// The takedown of a link, as clients that follow the link are told.

@@ -226,12 +226,13 @@ fn url_field(
     match url {
         None => Err("is required".to_owned()),
         Some(Value::String(url)) => {
-            let checked = destinations.check(&url).map_err(|error| error.to_string());
-            let checked = checked.and_then(|()| match is_template {
-                true => template::check(&url).map_err(|error| error.to_string()),
-                false => Ok(()),
-            });
-            checked.map(|()| url)
+            destinations
+                .check(&url)
+                .map_err(|error| error.to_string())?;
+            if is_template {
+                template::check(&url).map_err(|error| error.to_string())?;
+            }
+            Ok(url)
         }
         Some(_) => Err("must be a string".to_owned()),
     }

@@ -50,12 +50,10 @@ pub(super) async fn look_up(
         .filter(|(_, url)| **url == Value::Nil);
     let others = absent.flat_map(|(keys, _)| [keys.template(), keys.none()]);
     let mut others = values(channel, others.collect()).await?.into_iter();
-    let known = urls.into_iter().map(|url| match (url, &mut others) {
-        (Value::Nil, others) => {
-            let mut next = || others.next().ok_or_else(garbage);
-            without_destination(next()?, &next()?)
-        }
-        (url, _) => destination(url),
+    let mut next = || others.next().ok_or_else(garbage);
+    let known = urls.into_iter().map(|url| match url {
+        Value::Nil => without_destination(next()?, &next()?),
+        url => destination(url),
     });
     known.collect()
 }

@@ -38,7 +38,6 @@ use super::{
 };
 use crate::{
     code::Code,
-    location,
     store::{Link, MAX_TEXT, Resolved, Stored, Takedown},
     target, template,
 };
@@ -249,16 +248,8 @@ impl PendingWrites {
         let Ok(code) = Code::parse(&link.code) else {
             return Ok(());
         };
-        let lifetime = is_new.then(|| lifetime(self.ttl, link.expires_at));
-        let (key, value) = match link.template {
-            true => (TEMPLATE, link.url.clone()),
-            false => (URL, location::ascii(&link.url).into_owned()),
-        };
-        let entry = lifetime.flatten().map(|lifetime| Entry {
-            key,
-            value,
-            lifetime,
-        });
+        let stored = is_new.then(|| Stored::live(&link.url, link.template, link.expires_at));
+        let entry = stored.and_then(|stored| Entry::of(Some(stored), self.ttl));
         write(channel, &CacheKeys::of(code), true, entry.as_ref()).await
     }
 

@@ -1,6 +1,6 @@
 -- Removes the destination of a code, and keeps away what slow readers found before the change.
--- KEYS: the destination, the negative entry or mark, the hold, and the template. ARGV: the mark of a link that is taken down, or
--- nothing; the seconds of the mark, and those of the hold.
+-- KEYS: the destination, the negative entry or mark, the hold, and the template. ARGV: the mark of a link that is taken
+-- down, or nothing; the seconds of the mark, and those of the hold.
 -- A deletion comes first: it needs no memory, and after it even a full server executes the rest.
 redis.call('DEL', KEYS[1], KEYS[4])
 if ARGV[1] == '' then

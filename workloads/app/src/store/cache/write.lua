@@ -1,7 +1,7 @@
 -- Writes an entry of a code, unless its link was changed a moment ago or is taken down: what arrives then is older.
--- KEYS: the destination, the negative entry or mark, the hold, and the template. ARGV[1] is 1 if the link was just created or found,
--- which ends its negative entry. The others, if there is anything to write: the number of the key, the value, its time to
--- live and, if there is one, the time at which it ends at the latest, both in milliseconds.
+-- KEYS: the destination, the negative entry or mark, the hold, and the template. ARGV[1] is 1 if the link was just created
+-- or found, which ends its negative entry. The others, if there is anything to write: the number of the key, the value, its
+-- time to live and, if there is one, the time at which it ends at the latest, both in milliseconds.
 -- MGET, because it takes whatever else stands under a key for nothing.
 local mark = redis.call('MGET', KEYS[2])[1]
 local kind = mark and string.sub(mark, 1, 3)

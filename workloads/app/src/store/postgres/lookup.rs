@@ -9,7 +9,6 @@ use sqlx::PgPool;
 use super::Links;
 use crate::{
     code::OwnedCode,
-    location,
     store::{Stored, management::takedown},
 };
 
@@ -77,13 +76,7 @@ fn link(row: LookupRow) -> (String, Stored) {
     let expires_at = expires_at.map(Time::to_jiff);
     let stored = match (disabled_as, url) {
         (Some(how), _) => Stored::Down(takedown(&how, notice)),
-        (None, Some(text)) if expired != Some(true) && is_template => {
-            Stored::Template { text, expires_at }
-        }
-        (None, Some(url)) if expired != Some(true) => Stored::Live {
-            url: location::ascii(&url).into_owned(),
-            expires_at,
-        },
+        (None, Some(url)) if expired != Some(true) => Stored::live(&url, is_template, expires_at),
         (None, _) => Stored::Expired,
     };
     (code, stored)
