@@ -34,9 +34,10 @@ def before_call(context, case, kwargs):
 
 
 def is_zero(vector):
-    """Returns true for numbers that are zero in single precision."""
-    small = lambda value: isinstance(value, (int, float)) and abs(value) < 1e-45
-    return isinstance(vector, list) and len(vector) > 0 and all(map(small, vector))
+    """Returns true for a list of numbers that are all zero in single precision."""
+    if not isinstance(vector, list) or not vector:
+        return False
+    return all(isinstance(value, (int, float)) and abs(value) < 1e-45 for value in vector)
 
 
 def has_passed(time):
