@@ -19,4 +19,9 @@ if early=$(git grep --untracked -nE '(^|[^|])\| *(head\b|grep +(-[A-Za-z]*[qm]|-
   printf '%s\n' "$early" >&2
   die "the pipes above end in a reader that stops early" "use sed -n 1p for head -n 1, and grep … >/dev/null for grep -q"
 fi
+# Redirections apply from left to right: after 2>/dev/null, >&2 discards the output too.
+if discarded=$(git grep --untracked -nE '2>/dev/null.*[^0-9]>&2' -- '*.sh' ':!e2e/checks/shell.sh'); then
+  printf '%s\n' "$discarded" >&2
+  die "the lines above send their output to /dev/null" "write >&2 2>/dev/null"
+fi
 say "${#scripts[@]} scripts are clean"

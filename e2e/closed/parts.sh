@@ -34,7 +34,7 @@ own() {
   exec 6>"$cache/parts-$1.lock"
   if ! flock --nonblock 6; then
     say "==> Wait for the parts of the cluster that are being built"
-    tail --pid=$$ -n 1 -F "$log" 2>/dev/null 6>&- >&2 &
+    tail --pid=$$ -n 1 -F "$log" >&2 2>/dev/null 6>&- &
     follower=$!
     flock 6
     kill "$follower"
