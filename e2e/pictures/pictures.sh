@@ -11,10 +11,12 @@ here=$repo/e2e/pictures
 
 # terminal <file> <title> <command>...: draws the commands with their output.
 terminal() {
-  local file=$1 title=$2 command
+  local file=$1 title=$2 command output
   shift 2
   for command in "$@"; do
-    printf '$ %s\n%s\n' "$command" "$(bash -c "$command")"
+    # A command that fails ends the script: a picture shows no errors.
+    output=$(bash -c "$command")
+    printf '$ %s\n%s\n' "$command" "$output"
   done | jq -R -s -r --arg title "$title" -f "$here/terminal.jq" >"$pictures/$file"
 }
 
@@ -36,9 +38,11 @@ job_is_traced() {
 }
 
 # A condition on the spans of a trace that has come to its end: the worker's last span is that of the message.
-whole='map(.service) as $all | ($all | index("shortener-app")) and ($all | index("shortener-worker")) and any(.[]; .kind == "CONSUMER")'
+whole='map(.service) as $all | ($all | index("app")) and ($all | index("worker")) and any(.[]; .kind == "CONSUMER")'
 
 mkdir -p "$pictures"
+step "Compile the plugin of kubectl" cargo build --profile quick --target "$(host_triple)" -p shortener-operator --bin kubectl-shortener
+PATH=$CARGO_TARGET_DIR/$(host_triple)/quick:$PATH
 spans=$(mktemp)
 trap 'end_forwards; kubectl delete --ignore-not-found pod/otlp-sink service/otlp-sink >/dev/null; rm -f "$spans"' EXIT
 kubectl run otlp-sink --image "$local_images/otlp-sink:$version" --image-pull-policy Never --port 4317 --expose

@@ -1,7 +1,7 @@
 # Draws the spans of one trace as SVG, each as a bar below its parent. Input: the spans as e2e/src/bin/otlp_sink.rs returns
 # them, with times in seconds. $title: what the picture shows, for people who do not see it.
 def escaped: gsub("&"; "&amp;") | gsub("<"; "&lt;") | gsub(">"; "&gt;");
-def colors: {"shortener-app": "#4c8dd6", "shortener-worker": "#d98a3d"};
+def colors: {"app": "#4c8dd6", "worker": "#d98a3d"};
 . as $spans
 | (map(.start) | min) as $start
 | (map(.start + .duration) | max - $start) as $whole
@@ -16,7 +16,7 @@ def colors: {"shortener-app": "#4c8dd6", "shortener-worker": "#d98a3d"};
   "<title>\($title | escaped)</title>",
   "<rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#ffffff\" stroke=\"#d0d7de\"/>",
   "<g font-family=\"system-ui,sans-serif\" font-size=\"13\" fill=\"#1f2328\">",
-  (["shortener-app", "shortener-worker"] | to_entries[]
+  (["app", "worker"] | to_entries[]
     | "<rect x=\"\(16 + .key * 170)\" y=\"14\" width=\"12\" height=\"12\" fill=\"\(colors[.value])\"/><text x=\"\(34 + .key * 170)\" y=\"25\">\(.value)</text>"),
   ($rows | to_entries[]
     | .value.span as $span | (.key * 24 + 44) as $y
