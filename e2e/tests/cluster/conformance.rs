@@ -3,6 +3,7 @@
 mod answers;
 mod forwarding;
 mod keys;
+mod links;
 mod pages;
 mod visitors;
 
