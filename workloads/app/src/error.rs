@@ -54,11 +54,11 @@ pub enum Error {
     /// The path and the query are longer than this many bytes.
     #[error("The path and query may be at most {0} bytes long.")]
     UriTooLong(usize),
-    /// The destination with the query of the request is longer than this many bytes.
+    /// The destination with the query or the arguments of the request is longer than this many bytes.
     #[error(
-        "The destination may be at most {0} bytes long together with the query of the request; shorten the query."
+        "The destination may be at most {0} bytes long together with the query or the arguments of the request; shorten these."
     )]
-    QueryTooLong(usize),
+    DestinationTooLong(usize),
     /// The body has not got this media type, or is compressed.
     #[error("The body must be sent as {0} without a content encoding.")]
     UnsupportedMediaType(&'static str),

@@ -95,7 +95,7 @@ fn expanded(template: &str, arguments: &str) -> Result<Bytes, Error> {
     match template::expand(template, arguments) {
         Ok(url) => Ok(url.into()),
         Err(Unfit::Refused) => Err(Error::NotFound),
-        Err(Unfit::TooLong) => Err(Error::QueryTooLong(MAX_LOCATION)),
+        Err(Unfit::TooLong) => Err(Error::DestinationTooLong(MAX_LOCATION)),
     }
 }
 
@@ -104,7 +104,7 @@ fn with_query(url: Bytes, query: Option<&str>) -> Result<Bytes, Error> {
     match query.filter(|query| !query.is_empty()) {
         Some(query) => location::with_query(&url, query)
             .map(Bytes::from)
-            .ok_or(Error::QueryTooLong(MAX_LOCATION)),
+            .ok_or(Error::DestinationTooLong(MAX_LOCATION)),
         None => Ok(url),
     }
 }

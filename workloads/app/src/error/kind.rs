@@ -17,7 +17,7 @@ impl Error {
             Self::BodyTooLarge(_) | Self::TooManyValues(_) => {
                 (413, "body-too-large", "Body too large")
             }
-            Self::UriTooLong(_) | Self::QueryTooLong(_) => (414, "uri-too-long", "URI too long"),
+            Self::UriTooLong(_) | Self::DestinationTooLong(_) => (414, "uri-too-long", "URI too long"),
             Self::UnsupportedMediaType(_) => {
                 (415, "unsupported-media-type", "Unsupported media type")
             }

@@ -219,6 +219,9 @@ async fn a_code_of_another_link_is_a_conflict_and_stays_as_it_is() {
         shorten(app.public, json!({"url": URL, "code": code})).await;
     }
     manage(&app, "DELETE", "/deleted", None).await;
+    let template = "https://example.com/{1}";
+    shorten(app.public, json!({"url": template, "code": "plain"})).await;
+    let with_arguments = json!({"code": "plain", "url": template, "template": true}).to_string();
     let untimed = json!({"code": "taken", "url": URL, "title": "new"}).to_string();
     let lines = [
         untimed,
@@ -229,6 +232,7 @@ async fn a_code_of_another_link_is_a_conflict_and_stays_as_it_is() {
         line("new", URL),
         String::new(),
         line("new", "https://example.com/other"),
+        with_arguments,
     ];
     let result = imported(&app, "", &lines.join("\n")).await;
     assert_eq!(
@@ -240,10 +244,11 @@ async fn a_code_of_another_link_is_a_conflict_and_stays_as_it_is() {
             "conflict",
             "created",
             "unchanged",
+            "conflict",
             "conflict"
         ]
     );
-    assert_eq!(counts(&result), [1, 2, 4, 0]);
+    assert_eq!(counts(&result), [1, 2, 5, 0]);
     let results = result["results"].as_array().unwrap();
     let of = |index: usize, name: &str| results[index][name].as_str().unwrap();
     for (index, reason) in [
@@ -251,6 +256,7 @@ async fn a_code_of_another_link_is_a_conflict_and_stays_as_it_is() {
         (2, "the code has another destination"),
         (3, "the link of this code was deleted"),
         (6, "the code has another destination"),
+        (7, "the code has another destination"),
     ] {
         assert_eq!(of(index, "reason"), reason);
     }
@@ -262,7 +268,7 @@ async fn a_code_of_another_link_is_a_conflict_and_stays_as_it_is() {
     let entries = audit.json()["entries"].clone();
     assert_eq!(entries.as_array().unwrap().len(), 1);
     assert_eq!(entries[0]["by"], "desk");
-    let detail = json!({"created": 1, "unchanged": 2, "conflict": 4, "invalid": 0});
+    let detail = json!({"created": 1, "unchanged": 2, "conflict": 5, "invalid": 0});
     assert_eq!(entries[0]["detail"], detail);
 }
 
@@ -288,6 +294,10 @@ fn lines_with_faults() -> Vec<(String, &'static str)> {
         (with("url", json!(null)), "url"),
         (with("url", json!("ftp://example.com/")), "url"),
         (with("url", json!("http://sho.rt:8080/x")), "url"),
+        (
+            json!({"code": "a", "url": "https://example.com/{10}", "template": true}).to_string(),
+            "url",
+        ),
         (with("host", json!("other.example")), "host"),
         (with("created_by", json!("a\u{0}")), "created_by"),
         (with("created_at", json!(later)), "created_at"),

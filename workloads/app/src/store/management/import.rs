@@ -28,7 +28,7 @@ const LINKS: &str = "INSERT INTO links (code, url, host, created_by, created_at,
     ON CONFLICT (code) DO NOTHING RETURNING code";
 
 const EXISTING: &str = "SELECT code, coalesce(url, disabled_url), created_at, \
-    coalesce(disabled_as = 'deleted', false) FROM links WHERE code = ANY($1)";
+    coalesce(disabled_as = 'deleted', false), is_template FROM links WHERE code = ANY($1)";
 
 const LABELS: &str = "INSERT INTO link_labels (code, title, note) \
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) ON CONFLICT DO NOTHING";
@@ -78,12 +78,13 @@ pub struct Summary {
 /// What two links with one code have to have in common.
 struct Identity<'a> {
     url: Option<&'a str>,
+    is_template: bool,
     created_at: Option<Timestamp>,
     is_deleted: bool,
 }
 
 /// A row of [`EXISTING`].
-type Existing = (String, Option<String>, Time, bool);
+type Existing = (String, Option<String>, Time, bool, bool);
 
 impl Summary {
     /// Counts these results, beside lines that are invalid.
@@ -273,9 +274,10 @@ async fn results(
     };
     let mut known: HashMap<&str, Identity<'_>> = existing
         .iter()
-        .map(|(code, url, created_at, is_deleted)| {
+        .map(|(code, url, created_at, is_deleted, is_template)| {
             let identity = Identity {
                 url: url.as_deref(),
+                is_template: *is_template,
                 created_at: Some(created_at.to_jiff()),
                 is_deleted: *is_deleted,
             };
@@ -301,6 +303,7 @@ impl<'a> Identity<'a> {
         let is_deleted = |down: &super::LinkTakedown| down.how == How::Deleted;
         Self {
             url: link.url.as_deref(),
+            is_template: link.template,
             created_at: link.created_at,
             is_deleted: link.disabled.as_ref().is_some_and(is_deleted),
         }
@@ -314,7 +317,8 @@ impl<'a> Identity<'a> {
             (Some(one), Some(other)) => one == other,
             _ => true,
         };
-        match (self.url == new.url, same_time) {
+        let same_url = (self.url, self.is_template) == (new.url, new.is_template);
+        match (same_url, same_time) {
             (true, true) if self.is_deleted == new.is_deleted => Imported::Unchanged,
             _ if self.is_deleted => Imported::Conflict("the link of this code was deleted"),
             (false, _) if self.url.is_none() => {

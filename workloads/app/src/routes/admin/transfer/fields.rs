@@ -94,10 +94,12 @@ pub(super) fn link(
     let mut faults = Faults::default();
     let mut check = |field, checked: Result<(), String>| faults.value(field, checked);
     check("code", text(Code::parse(&link.code).map(drop)));
-    check("url", destination(&link, destinations, now));
-    if let (true, Some(url)) = (link.template, &link.url) {
-        check("template", text(template::check(url)));
-    }
+    let template = || match &link.url {
+        Some(url) if link.template => text(template::check(url)),
+        _ => Ok(()),
+    };
+    let url = destination(&link, destinations, now);
+    check("url", url.and_then(|()| template()));
     check("host", host(&link));
     check("created_by", line_of(link.created_by.as_deref()));
     check("created_at", past(link.created_at, now));
