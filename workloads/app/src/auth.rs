@@ -4,6 +4,7 @@
 //! scopes are protected. `admin` always is.
 
 mod keys;
+mod management;
 mod watch;
 
 use std::{path::PathBuf, sync::Arc};
@@ -13,7 +14,7 @@ use tokio::sync::watch::Receiver;
 use url::Url;
 
 use self::keys::ApiKeys;
-pub use self::{keys::Client, watch::Watcher};
+pub use self::{keys::Client, management::ManagementKey, watch::Watcher};
 use crate::{
     error::Error,
     metrics::AuthMetrics,

@@ -5,6 +5,7 @@ mod cache;
 mod client_address;
 mod destinations;
 mod links;
+mod management;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -25,6 +26,7 @@ pub use self::{
     client_address::ClientAddress,
     destinations::DestinationArgs,
     links::LinksArgs,
+    management::ManagementArgs,
 };
 use crate::{cors, dead_letters::DeadLettersArgs};
 
@@ -32,8 +34,8 @@ use crate::{cors, dead_letters::DeadLettersArgs};
 /// answer of the vector store, the values, and the response.
 pub const PAYLOADS: u64 = 64 * 1024 * 1024;
 
-/// The open files beside the connections of clients and to the database: those to other stores and to the collector, and
-/// what the runtime has open.
+/// The open files beside the connections of clients and to the database: those to other stores and to the collector, those of
+/// the operator to the management port, and what the runtime has open.
 const OTHER_FILES: u64 = 128;
 
 /// The link-shortening application.
@@ -128,6 +130,9 @@ pub struct ServeArgs {
     /// Listening address of probes and metrics, for use inside the cluster.
     #[arg(long, env = "APP_INTERNAL_LISTEN", default_value = "[::]:9090")]
     pub internal_listen: SocketAddr,
+    /// The management of ShortLinks.
+    #[command(flatten)]
+    pub management: ManagementArgs,
     /// The database.
     #[command(flatten)]
     pub database: DatabaseArgs,
@@ -381,6 +386,7 @@ mod tests {
             ("--auth-protect", "admin"),
             ("--purge-retention-days", "3651"),
             ("--links-root-target", "/welcome"),
+            ("--management-key", ""),
             ("--links-unknown-target", "https://a@b"),
             ("--links-forward-query", "perhaps"),
             ("--cors-allow-origins", "https://a.example/,*"),

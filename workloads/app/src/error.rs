@@ -112,6 +112,11 @@ pub enum Error {
     /// The link cannot be changed any more.
     #[error("The link has expired or was deleted, so it cannot be changed; create another one.")]
     LinkGone,
+    /// The link belongs to a ShortLink, which would undo the change.
+    #[error(
+        "The link belongs to ShortLink {namespace}/{name}, which decides what it is; change that object."
+    )]
+    ManagedLink { namespace: String, name: String },
 
     // Jobs and documents.
     /// The task needs a key, and the service has none.

@@ -1,12 +1,14 @@
 //! The parts that all requests of the public port have in common, around their handlers: limits before a request, and
 //! problem body or page, metrics, log line and span after it. A request whose client left has the last three as well.
 //!
-//! [`public`] does it for the routes of the router, and [`crate::shortcut`] for what passes it by.
+//! [`public`] does it for the routes of the router, and [`crate::shortcut`] for what passes it by. [`internal`] and
+//! [`management()`] are the little that the other ports need.
 
 mod allowance;
 mod facts;
 mod lifecycle;
 mod line;
+mod management;
 mod span;
 
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use axum::{
 use http::{StatusCode, header::ALLOW};
 use shortener_common::{server::Client, trace::TraceContext};
 
+pub use self::management::management;
 pub(crate) use self::{facts::Head, lifecycle::RequestLifecycle};
 use crate::{
     error::{Error, ErrorExtension},

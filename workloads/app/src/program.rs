@@ -61,7 +61,14 @@ async fn serve(args: ServeArgs, more: Vec<Box<dyn Collector>>) -> anyhow::Result
     };
     let server = Server::bind(args, parts, CodeSpace::default()).await?;
     let (public, internal) = server.addresses()?;
-    tracing::info!(event = "listening", public.address = %public, internal.address = %internal, "listening");
+    let management = server.management_address()?;
+    tracing::info!(
+        event = "listening",
+        public.address = %public,
+        internal.address = %internal,
+        management.address = management.map(display),
+        "listening"
+    );
     server.run(stop).await;
     observed.end().await;
     Ok(())

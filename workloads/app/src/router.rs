@@ -8,11 +8,12 @@ use axum::{
 use shortener_common::internal;
 
 use crate::{
+    auth::ManagementKey,
     error::Error,
     observe,
     routes::{
         admin::{audit, clicks, dead_letters, links, transfer},
-        docs, health, jobs, metrics, openapi, qr, redirect, shorten,
+        docs, health, jobs, metrics, openapi, qr, redirect, short_links, shorten,
     },
     state::AppState,
 };
@@ -74,4 +75,17 @@ pub fn internal(state: AppState) -> Router {
     internal::router(state)
         .fallback(|| async { Error::NotFound })
         .layer(from_fn(observe::internal))
+}
+
+/// Returns the router of the management port, for requests with this key.
+pub fn management(state: AppState, key: ManagementKey) -> Router {
+    Router::new()
+        .route("/links/apply", post(short_links::apply))
+        .route("/links/release", post(short_links::release))
+        .fallback(|| async { Error::NotFound })
+        .layer(from_fn_with_state(
+            (state.clone(), key),
+            observe::management,
+        ))
+        .with_state(state)
 }

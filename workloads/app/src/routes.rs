@@ -10,4 +10,5 @@ pub mod openapi;
 pub mod preview;
 pub mod qr;
 pub mod redirect;
+pub mod short_links;
 pub mod shorten;

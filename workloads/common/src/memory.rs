@@ -29,7 +29,7 @@ const FIXED: u64 =
     // Batches on their way to the collector: for each signal the items of one batch, their encoding, and the frames of the
     // connection.
     + 6
-    // The connections of the internal port.
+    // The connections of the internal port and of the management port.
     + 2
     // Rate limits: two tables by address with 57,344 clients each; keys are few.
     + 7

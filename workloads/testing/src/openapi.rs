@@ -14,8 +14,14 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(document).unwrap()
 });
 
-/// The paths of the internal port, which the document leaves out.
-const INTERNAL: [&str; 3] = ["/livez", "/readyz", "/backends"];
+/// The paths of the internal port and of the management port, which the document leaves out.
+const INTERNAL: [&str; 5] = [
+    "/livez",
+    "/readyz",
+    "/backends",
+    "/links/apply",
+    "/links/release",
+];
 
 /// Checks the answer to a request, of which the first line counts. It panics if the document has not got the status, a
 /// header field lacks, or the body has another media type, another form or another problem type.

@@ -17,7 +17,9 @@ impl Error {
             Self::BodyTooLarge(_) | Self::TooManyValues(_) => {
                 (413, "body-too-large", "Body too large")
             }
-            Self::UriTooLong(_) | Self::DestinationTooLong(_) => (414, "uri-too-long", "URI too long"),
+            Self::UriTooLong(_) | Self::DestinationTooLong(_) => {
+                (414, "uri-too-long", "URI too long")
+            }
             Self::UnsupportedMediaType(_) => {
                 (415, "unsupported-media-type", "Unsupported media type")
             }
@@ -41,6 +43,7 @@ impl Error {
             ),
             Self::ClicksDisabled => (501, "clicks-disabled", "Clicks disabled"),
             Self::LinkGone => (409, "link-gone", "Link gone"),
+            Self::ManagedLink { .. } => (409, "managed-link", "Managed link"),
 
             // Jobs and documents.
             Self::TaskNotPublic => (403, "task-not-public", "Task not public"),

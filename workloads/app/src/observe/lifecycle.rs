@@ -202,7 +202,10 @@ async fn rate_limited(
 }
 
 /// Runs the handler with its deadline; a panic becomes an internal error.
-async fn in_time(deadline: Instant, handler: impl Future<Output = Response>) -> Response {
+pub(super) async fn in_time(
+    deadline: Instant,
+    handler: impl Future<Output = Response>,
+) -> Response {
     let handler = AssertUnwindSafe(handler).catch_unwind();
     match timeout_at(deadline, handler).await {
         Ok(Ok(response)) => response,

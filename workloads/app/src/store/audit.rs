@@ -18,7 +18,8 @@ const LIST: &str = "SELECT id, at, actor, action, subject, reason, detail::text 
 /// Who makes a change, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// The client, or `pod/` and the pod in which a program was run. No client has such a name.
+    /// The client, `pod/` and the pod in which a program was run, or `shortlink/` with the namespace and the name of a
+    /// ShortLink. No client has such a name.
     pub by: String,
     /// The reason, for the operators of the service.
     pub reason: Option<String>,
@@ -32,18 +33,22 @@ pub enum Action {
     LinkExpiryChanged,
     LinkLabelsChanged,
     LinkDeleted,
+    LinkClaimed,
+    LinkReleased,
     LinksImported,
     DeadLetterReplayed,
     DeadLetterDropped,
 }
 
 impl Action {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::LinkDisabled,
         Self::LinkEnabled,
         Self::LinkExpiryChanged,
         Self::LinkLabelsChanged,
         Self::LinkDeleted,
+        Self::LinkClaimed,
+        Self::LinkReleased,
         Self::LinksImported,
         Self::DeadLetterReplayed,
         Self::DeadLetterDropped,
@@ -58,6 +63,8 @@ impl Action {
             Self::LinkExpiryChanged => "link_expiry_changed",
             Self::LinkLabelsChanged => "link_labels_changed",
             Self::LinkDeleted => "link_deleted",
+            Self::LinkClaimed => "link_claimed",
+            Self::LinkReleased => "link_released",
             Self::LinksImported => "links_imported",
             Self::DeadLetterReplayed => "dead_letter_replayed",
             Self::DeadLetterDropped => "dead_letter_dropped",
@@ -82,7 +89,8 @@ pub struct AuditEntry {
     pub id: i64,
     /// Time of the change (RFC 3339).
     pub at: Timestamp,
-    /// Client that made it, or `pod/` and the pod in which a program was run.
+    /// Client that made it, `pod/` and the pod in which a program was run, or `shortlink/` with the namespace and the name of
+    /// a ShortLink.
     pub by: String,
     /// Kind of change.
     pub action: String,

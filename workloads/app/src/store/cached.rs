@@ -1,5 +1,7 @@
 //! Lookup of links: from the cache first, and otherwise from the database, with one concurrent read per code.
 
+mod owned;
+
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
@@ -16,7 +18,9 @@ use super::{
     Link, Resolved, Stored,
     audit::Cause,
     cache::Cache,
-    management::{Change, Changed, Import, Imported, Management, PortableLink, takedown},
+    management::{
+        Change, Changed, Import, Imported, LinkRecord, Management, PortableLink, takedown,
+    },
     postgres::{Links, NewLink, Outcome},
 };
 use crate::code::{Code, OwnedCode};
@@ -157,10 +161,17 @@ impl CachedLinks {
         if !change.affects_redirects() {
             return Ok((changed, None));
         }
-        let Some(cache) = &self.cache else {
-            return Ok((changed, Some(true)));
-        };
         // Also if nothing was changed: the first removal may have failed.
+        let purged = self.purge(link).await;
+        Ok((changed, Some(purged)))
+    }
+
+    /// Removes a link that was changed from the cache, and marks it if it is down. Returns false if the cache did not
+    /// confirm it, so that a replica removes it later.
+    async fn purge(&self, link: &LinkRecord) -> bool {
+        let (Some(cache), Ok(code)) = (&self.cache, Code::parse(&link.code)) else {
+            return true;
+        };
         let purged = cache.purge(code, link.told().as_ref()).await;
         if !purged {
             tracing::warn!(
@@ -169,7 +180,7 @@ impl CachedLinks {
                 "purge_postponed"
             );
         }
-        Ok((changed, Some(purged)))
+        purged
     }
 
     /// Stores a link, or finds the one to reuse. On success the link is durable. If the cache works, a new link is in it,

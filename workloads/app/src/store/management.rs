@@ -5,6 +5,7 @@ mod change;
 mod export;
 mod import;
 mod listing;
+pub mod ownership;
 mod record;
 mod transfer;
 

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 19] = [
+const MIGRATIONS: [(i64, &str, &str); 20] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -111,6 +111,11 @@ const MIGRATIONS: [(i64, &str, &str); 19] = [
         19,
         "link_templates",
         include_str!("../../migrations/0019_link_templates.sql"),
+    ),
+    (
+        20,
+        "link_owners",
+        include_str!("../../migrations/0020_link_owners.sql"),
     ),
 ];
 

@@ -184,7 +184,7 @@ impl Links {
 }
 
 /// Inserts a link. Returns true if the code was free.
-async fn insert_one(
+pub(super) async fn insert_one(
     connection: &mut sqlx::PgConnection,
     link: &NewLink,
     host: Option<&str>,

@@ -34,6 +34,7 @@ mod limits;
 mod links;
 mod lookups;
 mod management;
+mod management_port;
 mod migrations;
 mod observability;
 mod outage;

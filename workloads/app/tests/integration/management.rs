@@ -159,6 +159,7 @@ async fn a_link_is_shown_without_being_followed() {
             "title": null,
             "tags": [],
             "note": null,
+            "owner": null,
         })
     );
     expire_all(&database).await;

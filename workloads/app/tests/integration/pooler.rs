@@ -49,7 +49,7 @@ async fn serves(url: &str) {
 
 /// Runs tests of this program again, and the app in them asks its database through PgBouncer.
 #[tokio::test]
-async fn links_and_jobs_are_the_same_behind_a_pooler() {
+async fn links_of_clients_and_of_objects_and_jobs_are_the_same_behind_a_pooler() {
     let addresses = || {
         let [pooler] = servers::POOLER.addresses()?;
         let [broker, api, metrics] = servers::BROKER.addresses()?;
@@ -57,7 +57,8 @@ async fn links_and_jobs_are_the_same_behind_a_pooler() {
     };
     let [pooler, broker, api, metrics] = addresses().unwrap_or_else(|error| panic!("{error}"));
     let output = Command::new(env::current_exe().unwrap())
-        .args(["links::", "jobs::", "--test-threads=2"])
+        .args(["links::", "jobs::", "management_port::ownership::"])
+        .arg("--test-threads=2")
         .env("TEST_DATABASE_URL", pooler)
         .env("TEST_BROKER_URL", broker)
         .env("TEST_BROKER_API", api)
@@ -72,6 +73,7 @@ async fn links_and_jobs_are_the_same_behind_a_pooler() {
         "links::a_created_link_redirects_to_exactly_the_given_url",
         "links::migrations_may_run_again_at_the_same_time_and_under_a_newer_schema",
         "jobs::",
+        "management_port::ownership::of_two_objects_one_gets_the_code",
     ] {
         assert!(text.contains(&format!("test {test}")), "{test}: {text}");
     }

@@ -28,6 +28,7 @@ pub fn config(database_url: &str) -> ServeArgs {
     let arguments = [
         ("--listen", "127.0.0.1:0"),
         ("--internal-listen", "127.0.0.1:0"),
+        ("--management-listen", "127.0.0.1:0"),
         ("--database-url", database_url),
         ("--hostname", "replica-7"),
         ("--public-url", "http://sho.rt:8080/"),
@@ -61,6 +62,8 @@ pub fn url_of(options: &PgConnectOptions) -> String {
 pub struct App {
     pub public: SocketAddr,
     pub internal: SocketAddr,
+    /// The address of the management port; `None` if it is closed.
+    pub management: Option<SocketAddr>,
     stop: oneshot::Sender<()>,
     served: JoinHandle<bool>,
 }
@@ -99,6 +102,7 @@ impl App {
         };
         let server = Server::bind(config, observed, space).await.unwrap();
         let (public, internal) = server.addresses().unwrap();
+        let management = server.management_address().unwrap();
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(async {
             let complete = server.run(async {
@@ -111,6 +115,7 @@ impl App {
         Self {
             public,
             internal,
+            management,
             stop,
             served,
         }

@@ -272,13 +272,15 @@ async fn a_code_of_another_link_is_a_conflict_and_stays_as_it_is() {
     assert_eq!(entries[0]["detail"], detail);
 }
 
+/// Returns the line of a link with this value in a field.
+fn with(field: &str, value: Value) -> String {
+    let mut link = json!({"code": "a", "url": URL});
+    link[field] = value;
+    link.to_string()
+}
+
 /// Returns lines that are no links, each with the field that is invalid.
 fn lines_with_faults() -> Vec<(String, &'static str)> {
-    let with = |field: &str, value: Value| {
-        let mut link = json!({"code": "a", "url": URL});
-        link[field] = value;
-        link.to_string()
-    };
     let later = (Timestamp::now() + jiff::SignedDuration::from_mins(10)).to_string();
     let at = "2025-01-01T00:00:00Z";
     let day = |day: &str, people: i64| json!({"day": day, "people": people, "bots": 0});

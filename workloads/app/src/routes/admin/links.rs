@@ -22,7 +22,7 @@ use crate::{
     state::AppState,
     store::{
         audit::{Action, Cause},
-        management::{Change, Changed, LinkRecord},
+        management::{Change, Changed, LinkRecord, ownership::Owner},
     },
 };
 
@@ -155,12 +155,15 @@ async fn apply(
             Ok(private(details))
         }
         Changed::Gone => Err(Error::LinkGone),
+        Changed::Owned(Owner {
+            namespace, name, ..
+        }) => Err(Error::ManagedLink { namespace, name }),
         Changed::Unknown => Err(Error::NotFound),
     }
 }
 
 /// Writes a line for each part of a change.
-fn record(actions: &[Action], link: &LinkRecord, cause: &Cause) {
+pub(in crate::routes) fn record(actions: &[Action], link: &LinkRecord, cause: &Cause) {
     let expires_at = link.expires_at.map(display);
     macro_rules! line {
         ($event:literal) => {
@@ -181,6 +184,8 @@ fn record(actions: &[Action], link: &LinkRecord, cause: &Cause) {
             Action::LinkExpiryChanged => line!("link_expiry_changed"),
             Action::LinkLabelsChanged => line!("link_labels_changed"),
             Action::LinkDeleted => line!("link_deleted"),
+            Action::LinkClaimed => line!("link_claimed"),
+            Action::LinkReleased => line!("link_released"),
             Action::LinksImported | Action::DeadLetterReplayed | Action::DeadLetterDropped => {}
         }
     }

@@ -11,6 +11,7 @@ use sqlx::PgConnection;
 
 use super::{
     FIND, Management,
+    ownership::Owner,
     record::{LinkRecord, LinkState},
 };
 use crate::{
@@ -56,20 +57,22 @@ pub enum Changed {
     Already(LinkRecord),
     /// The link has expired or was deleted, so nothing can be changed.
     Gone,
+    /// The link belongs to this ShortLink, which alone changes it.
+    Owned(Owner),
     /// The code was never assigned.
     Unknown,
 }
 
 /// The verdict on a change before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ChangeVerdict {
+pub(super) enum ChangeVerdict {
     Allowed,
     Needless,
     Refused,
 }
 
 /// Waits for other changes of the link. A statement that waits may read of other tables what they were before.
-const LOCK: &str = "SELECT FROM links WHERE code = $1 FOR UPDATE";
+pub(super) const LOCK: &str = "SELECT FROM links WHERE code = $1 FOR UPDATE";
 
 macro_rules! update {
     ($assignments:literal) => {
@@ -100,6 +103,12 @@ const DELETE: &str = update!(
 );
 
 impl Change {
+    /// A takedown without more words.
+    pub const DISABLE: Self = Self::Disable {
+        legal: false,
+        notice: None,
+    };
+
     /// Returns what the audit log keeps of the change of this link: an entry for each kind.
     #[must_use]
     pub fn entries(&self, link: &LinkRecord) -> Vec<NewEntry> {
@@ -136,7 +145,8 @@ impl Change {
 }
 
 impl Management {
-    /// Changes a link, if its state allows it. The audit log gets its entries in the same transaction.
+    /// Changes a link, if its state allows it and it belongs to no ShortLink. The audit log gets its entries in the same
+    /// transaction.
     ///
     /// # Errors
     /// Fails if the database is down. The change may then have been made.
@@ -153,18 +163,16 @@ impl Management {
                 if lock.fetch_optional(&mut *transaction).await?.is_none() {
                     return Ok(Changed::Unknown);
                 }
-                let link = find(&mut transaction, code).await?;
+                let link = find(&mut transaction, code.as_str()).await?;
+                if let Some(owner) = link.owner {
+                    return Ok(Changed::Owned(owner));
+                }
                 match verdict(change, &link) {
                     ChangeVerdict::Needless => Ok(Changed::Already(link)),
                     ChangeVerdict::Refused => Ok(Changed::Gone),
                     ChangeVerdict::Allowed => {
-                        write(&mut transaction, &link, change, cause).await?;
-                        let mut actions = Vec::new();
-                        for entry in change.entries(&link) {
-                            audit::write(&mut *transaction, cause, &entry).await?;
-                            actions.push(entry.action);
-                        }
-                        let link = find(&mut transaction, code).await?;
+                        let actions = make(&mut transaction, &link, change, cause).await?;
+                        let link = find(&mut transaction, code.as_str()).await?;
                         transaction.commit().await?;
                         Ok(Changed::Done(link, actions))
                     }
@@ -174,14 +182,18 @@ impl Management {
     }
 }
 
-async fn find(connection: &mut PgConnection, code: Code<'_>) -> Result<LinkRecord, sqlx::Error> {
-    let find = sqlx::query_as(FIND).bind(code.as_str());
+/// Reads a link that exists.
+pub(super) async fn find(
+    connection: &mut PgConnection,
+    code: &str,
+) -> Result<LinkRecord, sqlx::Error> {
+    let find = sqlx::query_as(FIND).bind(code);
     find.fetch_one(connection).await
 }
 
 /// Expiry is final, whether the destination was purged since or not. A takedown of an expired link is still possible
 /// before: there may be legal reasons to tell. Its labels last as long as its destination, which they describe.
-fn verdict(change: &Change, link: &LinkRecord) -> ChangeVerdict {
+pub(super) fn verdict(change: &Change, link: &LinkRecord) -> ChangeVerdict {
     let has_url = link.url.is_some();
     match (change, link.state()) {
         (Change::Delete, LinkState::Deleted) => ChangeVerdict::Needless,
@@ -200,6 +212,22 @@ fn verdict(change: &Change, link: &LinkRecord) -> ChangeVerdict {
         },
         _ => ChangeVerdict::Refused,
     }
+}
+
+/// Makes a change that the state of the link allows, and writes its entries. Returns their actions.
+pub(super) async fn make(
+    connection: &mut PgConnection,
+    link: &LinkRecord,
+    change: &Change,
+    cause: &Cause,
+) -> Result<Vec<Action>, sqlx::Error> {
+    write(&mut *connection, link, change, cause).await?;
+    let mut actions = Vec::new();
+    for entry in change.entries(link) {
+        audit::write(&mut *connection, cause, &entry).await?;
+        actions.push(entry.action);
+    }
+    Ok(actions)
 }
 
 async fn write(
@@ -253,6 +281,7 @@ mod tests {
             expires_at: is_expired.then_some(Timestamp::UNIX_EPOCH),
             is_expired,
             labels: Labels::default(),
+            owner: None,
             takedown: how.map(|how| LinkTakedown {
                 at: Timestamp::UNIX_EPOCH,
                 by: None,

@@ -5,7 +5,8 @@ use jiff_sqlx::Timestamp as Time;
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Row, postgres::PgRow};
 
-use crate::store::{Takedown, labels::Labels};
+use super::ownership::Owner;
+use crate::store::{Link, Takedown, labels::Labels};
 
 /// The columns of a [`LinkRecord`], for a statement that selects from `links`. The tags have no order: the planner, which must
 /// not sort in a list, would read them all in that of their index.
@@ -16,7 +17,8 @@ macro_rules! columns {
         links.disabled_by, links.reason, links.notice, \
         (SELECT title FROM link_labels WHERE link_labels.code = links.code) AS title, \
         (SELECT note FROM link_labels WHERE link_labels.code = links.code) AS note, \
-        ARRAY(SELECT tag FROM link_tags WHERE link_tags.code = links.code) AS tags"
+        ARRAY(SELECT tag FROM link_tags WHERE link_tags.code = links.code) AS tags, \
+        (SELECT ARRAY[uid, namespace, name] FROM link_owners WHERE link_owners.code = links.code) AS owner"
     };
 }
 pub(super) use columns;
@@ -32,7 +34,8 @@ pub struct LinkRecord {
     pub template: bool,
     /// Host of the destination: ASCII, in lower case; null once the destination was removed.
     pub host: Option<String>,
-    /// Client that created the link; null if it had no key.
+    /// Client that created the link, or `shortlink/` and the namespace and the name of a ShortLink; null if the client had no
+    /// key.
     pub created_by: Option<String>,
     /// Creation time of the link (RFC 3339).
     pub created_at: Timestamp,
@@ -46,6 +49,8 @@ pub struct LinkRecord {
     pub takedown: Option<LinkTakedown>,
     #[serde(flatten)]
     pub labels: Labels,
+    /// ShortLink to which the link belongs; null if it belongs to none.
+    pub owner: Option<Owner>,
 }
 
 /// The takedown of a link.
@@ -130,6 +135,18 @@ impl LinkRecord {
         }
     }
 
+    /// Returns the link as its creator gets it.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        Link {
+            code: self.code.clone(),
+            url: self.url.clone().unwrap_or_default(),
+            template: self.template,
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+        }
+    }
+
     /// Returns the takedown as clients that follow the link are told; `None` if the link is not down.
     #[must_use]
     pub fn told(&self) -> Option<Takedown> {
@@ -178,6 +195,7 @@ impl FromRow<'_, PgRow> for LinkRecord {
                 tags,
                 note: row.try_get("note")?,
             },
+            owner: row.try_get::<Option<_>, _>("owner")?.map(Owner::of_columns),
         })
     }
 }

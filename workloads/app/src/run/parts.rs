@@ -1,0 +1,136 @@
+//! The optional parts of a server, by its settings.
+
+use std::sync::Arc;
+
+use shortener_common::{
+    database::Database, documents::Documents, memory::Memory, server::listen,
+    supervised::supervised, telemetry::span::Tracer, vector::VectorStore,
+};
+use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
+
+use crate::{
+    auth::{Guard, ManagementKey},
+    clicks::{Clicks, FlushTask},
+    config::{ManagementArgs, ServeArgs},
+    job_ids::JobIds,
+    metrics::Metrics,
+    publisher::{Publisher, letters::DeadLetters},
+    routes::docs::MAX_PAYLOADS,
+    state::{Queue, Vector},
+    storage::Storage,
+    store::{
+        audit::Audit,
+        cache::{Cache, source::Source},
+        clicks::{ClickStore, ClickWriter},
+        jobs::Jobs,
+    },
+};
+
+/// Opens the management port; `None` without a key.
+pub(super) fn management(
+    args: &ManagementArgs,
+) -> anyhow::Result<Option<(TcpListener, ManagementKey)>> {
+    let Some(key) = args.management_key.as_deref() else {
+        return Ok(None);
+    };
+    Ok(Some((listen(args.management_listen)?, key.into())))
+}
+
+/// Returns the state for jobs; `None` without a broker.
+pub(super) fn queue(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    memory: &Memory,
+    database: &Database,
+    tracer: &Tracer,
+) -> anyhow::Result<Option<Queue>> {
+    let broker = config.queue.broker()?;
+    let retention_days = config.purge.purge_retention_days;
+    Ok(broker.map(|broker| {
+        let publisher = Publisher::start(
+            broker.clone(),
+            JobIds::new(config.job_id_key.as_deref(), retention_days),
+            memory.jobs.clone(),
+            metrics.with_publisher(),
+            tracer.clone(),
+        );
+        Queue {
+            jobs: Jobs::new(database.clone()),
+            letters: DeadLetters::new(broker, publisher.clone(), Audit::new(database.clone())),
+            publisher,
+        }
+    }))
+}
+
+/// Returns the reserve of the database, and follows its size in the background.
+pub(super) fn storage(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    database: &Database,
+    background: &mut JoinSet<()>,
+) -> Storage {
+    let storage = metrics.with_storage(config.database_capacity_bytes);
+    let follow = storage.clone().follow(database.clone());
+    background.spawn(supervised("storage", follow));
+    storage
+}
+
+/// Returns the clicks and the task that writes them; `None` if they are not counted.
+pub(super) fn clicks(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    memory: &Memory,
+    database: &Database,
+) -> anyhow::Result<Option<(Clicks, FlushTask)>> {
+    if !config.clicks_enabled {
+        return Ok(None);
+    }
+    let store = ClickStore::new(database.clone());
+    let writer = ClickWriter::new(config.database.connect_options()?);
+    let clicks = Clicks::start(memory.clicks, store, writer, metrics.with_clicks());
+    Ok(Some(clicks))
+}
+
+/// Returns the check of keys, and follows their folders in the background.
+pub(super) fn guard(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    background: &mut JoinSet<()>,
+) -> Guard {
+    let folders = config.auth.auth_keys_directory.clone();
+    if folders.is_empty() {
+        return Guard::without_keys(&config.public_url);
+    }
+    let (guard, watcher) = Guard::with_keys(
+        &config.public_url,
+        config.auth.auth_protect,
+        folders,
+        metrics.with_auth(),
+    );
+    background.spawn(supervised("keys", watcher.run()));
+    guard
+}
+
+pub(super) fn cache(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+) -> anyhow::Result<Option<Arc<Cache>>> {
+    let source = Source::new(&config.cache)?;
+    Ok(source.map(|source| {
+        let metrics = metrics.with_cache();
+        Arc::new(Cache::start(source, &config.cache, metrics))
+    }))
+}
+
+pub(super) fn vector(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    database: &Database,
+) -> anyhow::Result<Option<Vector>> {
+    let store = VectorStore::new(&config.vector, || metrics.with_vector())?;
+    Ok(store.map(|store| Vector {
+        documents: Documents::new(database.clone()),
+        store: Arc::new(store),
+        payloads: Arc::new(Semaphore::new(MAX_PAYLOADS)),
+    }))
+}

@@ -1,0 +1,174 @@
+//! The decision about a link that a ShortLink asks for: from the state of the code and the wish to what has to be done.
+
+use jiff::Timestamp;
+
+use super::{
+    super::{
+        change::{Change, Edit},
+        record::{How, LinkRecord, LinkState},
+    },
+    Owner,
+};
+use crate::store::labels::LabelChange;
+
+/// A link as a ShortLink asks for it. Every field is checked, except that `url` may break the rules for new links.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    pub code: String,
+    pub url: String,
+    /// The rule for new links that the destination breaks. A link that exists keeps its destination.
+    pub broken_rule: Option<String>,
+    pub title: Option<String>,
+    /// The tags, as they are stored.
+    pub tags: Vec<String>,
+    pub enabled: bool,
+    /// The expiry time, in whole microseconds.
+    pub expires_at: Option<Timestamp>,
+    /// True if a link to the same destination is taken over that belongs to no ShortLink.
+    pub adopts: bool,
+    pub owner: Owner,
+}
+
+/// What has to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The code is free: create the link.
+    Create,
+    /// Change the link.
+    Change {
+        /// True if the owner has to be recorded first.
+        is_claimed: bool,
+        changes: Vec<Change>,
+    },
+    /// Nothing: the link is as asked.
+    Keep,
+    /// Nothing: the wish cannot be met.
+    Refuse(Refusal),
+}
+
+/// The reason why a wish cannot be met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The code belongs to another ShortLink, or to no ShortLink.
+    Taken {
+        owner: Option<Owner>,
+        reason: &'static str,
+    },
+    /// The time of the link is over.
+    Expired,
+    /// The link was deleted.
+    Deleted,
+    /// A field is invalid: its name and the rule.
+    Invalid(String),
+}
+
+const OTHER_OWNER: &str = "the code belongs to another ShortLink";
+const EARLIER_OWNER: &str =
+    "the code belongs to an earlier ShortLink of this name, with another destination";
+const NOT_ADOPTED: &str = "the link was not made by a ShortLink; adopt: IfSame takes it over, because the destination is the same";
+const OTHER_URL: &str = "the link was not made by a ShortLink, and has another destination";
+const TEMPLATE: &str = "the link was not made by a ShortLink, and is a link with arguments";
+const LEGAL: &str = "the link was not made by a ShortLink, and is disabled for legal reasons";
+
+/// Decides what has to be done for a wish. `link` is what the code stands for, `None` if it is free.
+#[must_use]
+pub fn decide(link: Option<&LinkRecord>, wish: &Wish, now: Timestamp) -> Decision {
+    let is_over = wish.expires_at.is_some_and(|end| end <= now);
+    let Some(link) = link else {
+        return match &wish.broken_rule {
+            _ if is_over => Decision::Refuse(Refusal::Expired),
+            Some(rule) => Decision::Refuse(Refusal::Invalid(format!("url {rule}"))),
+            None => Decision::Create,
+        };
+    };
+    let (is_same, is_purged) = (link.url.as_ref() == Some(&wish.url), link.url.is_none());
+    let is_claimed = match &link.owner {
+        Some(owner) if owner.uid == wish.owner.uid => false,
+        // The object was made again, by a restore of the cluster for example.
+        Some(owner) if owner.is_named_like(&wish.owner) && (is_same || is_purged) => true,
+        Some(owner) => return taken_by(owner, wish),
+        None => true,
+    };
+    if link.state() == LinkState::Deleted {
+        return Decision::Refuse(Refusal::Deleted);
+    }
+    if link.is_expired {
+        return Decision::Refuse(Refusal::Expired);
+    }
+    if link.owner.is_none() {
+        if let Some(reason) = obstacle(link, wish, is_same) {
+            let owner = None;
+            return Decision::Refuse(Refusal::Taken { owner, reason });
+        }
+        // A link is not taken over to end it.
+        if is_over {
+            return Decision::Refuse(Refusal::Expired);
+        }
+    }
+    if !is_same {
+        let rule = "url never changes: create another ShortLink, with another code";
+        return Decision::Refuse(Refusal::Invalid(rule.to_owned()));
+    }
+    let changes = changes(link, wish);
+    match is_claimed || !changes.is_empty() {
+        true => Decision::Change {
+            is_claimed,
+            changes,
+        },
+        false => Decision::Keep,
+    }
+}
+
+fn taken_by(owner: &Owner, wish: &Wish) -> Decision {
+    let reason = match owner.is_named_like(&wish.owner) {
+        true => EARLIER_OWNER,
+        false => OTHER_OWNER,
+    };
+    let owner = Some(owner.clone());
+    Decision::Refuse(Refusal::Taken { owner, reason })
+}
+
+/// Returns why a live or disabled link without an owner is not taken over, if it is not.
+fn obstacle(link: &LinkRecord, wish: &Wish, is_same: bool) -> Option<&'static str> {
+    let is_legal = |link: &LinkRecord| {
+        let down = link.takedown.as_ref();
+        down.is_some_and(|down| down.how == How::Legal)
+    };
+    match link {
+        link if link.template => Some(TEMPLATE),
+        _ if !is_same => Some(OTHER_URL),
+        // The ShortLink would enable it, or lift the reasons when it is deleted.
+        link if is_legal(link) => Some(LEGAL),
+        _ if !wish.adopts => Some(NOT_ADOPTED),
+        _ => None,
+    }
+}
+
+/// Returns the changes that make a link what was asked for.
+fn changes(link: &LinkRecord, wish: &Wish) -> Vec<Change> {
+    let switch = match (&link.takedown, wish.enabled) {
+        (Some(_), true) => Some(Change::Enable),
+        (None, false) => Some(Change::DISABLE),
+        _ => None,
+    };
+    let (expiry, labels) = (&link.expires_at, &link.labels);
+    let edit = Edit {
+        expiry: (*expiry != wish.expires_at).then_some(wish.expires_at),
+        labels: LabelChange {
+            title: (labels.title != wish.title).then(|| wish.title.clone()),
+            tags: (labels.tags != wish.tags).then(|| wish.tags.clone()),
+            note: None,
+        },
+    };
+    let edit = (edit != Edit::default()).then_some(Change::Edit(edit));
+    switch.into_iter().chain(edit).collect()
+}
+
+impl Owner {
+    fn is_named_like(&self, other: &Self) -> bool {
+        (&self.namespace, &self.name) == (&other.namespace, &other.name)
+    }
+}
+
+#[cfg(test)]
+mod tests;
