@@ -20,7 +20,7 @@ done
 folder=$work/schemas
 mkdir "$folder"
 definitions "$work/definitions"
-as_json "$work"/definitions/* crds/shortenerstack.yaml | jq -r -f "$examples_folder/definitions.jq" \
+as_json "$work"/definitions/* crds/*.yaml | jq -r -f "$examples_folder/definitions.jq" \
   | awk -F '\t' -v folder="$folder" '{ file = folder "/" $1; print $2 >file; close(file) }'
 own_schemas="$(schemas)/{{.ResourceKind}}{{.KindSuffix}}.json"
 kubeconform -strict -summary -schema-location "$own_schemas" \

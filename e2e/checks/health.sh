@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Checks the health of sample statuses for Argo CD and Flux: the Lua of examples/argo-cd in the interpreter that
+# Checks the health of sample statuses for Argo CD and Flux: the Lua scripts of examples/argo-cd in the interpreter that
 # Argo CD uses, and the expression of examples/flux in the implementation of CEL that Flux uses.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$repo/e2e/checks/chart-tools.sh"
 source "$repo/e2e/checks/examples-lib.sh"
 
 cases=$examples_folder/health.json
-key=resource.customizations.health.shortener.dev_ShortenerStack
 work=${work:-$(mktemp -d)}
 trap 'rm -rf "$work"' EXIT
 
+# argo_cd <kind> <file of cases>
 argo_cd() {
-  local script
+  local script key=resource.customizations.health.shortener.dev_$1 cases=$2
   go_step "Build a Lua interpreter from its Go module" "$examples_folder/lua"
   script=$(as_json examples/argo-cd/health.yaml | jq -er --arg key "$key" '.data[$key]') \
     || die "examples/argo-cd/health.yaml has no entry $key" "add it"
@@ -31,5 +31,6 @@ flux() {
   printf 'the expression for Flux answers %s cases as it should\n' "$(jq length "$cases")"
 }
 
-argo_cd
+argo_cd ShortenerStack "$cases"
+argo_cd ShortLink "$examples_folder/health-shortlink.json"
 flux

@@ -63,7 +63,7 @@ impl Cli {
 pub enum Command {
     /// Run the operator against the cluster of the kubeconfig or of its own pod (the default)
     Run(Box<Settings>),
-    /// Print the CustomResourceDefinition
+    /// Print the CustomResourceDefinitions
     Crd {
         /// Output format
         #[arg(long, value_enum, default_value_t)]

@@ -10,4 +10,5 @@ pub mod hosts;
 pub mod inventory;
 pub mod refusal;
 pub mod request_spans;
+pub mod short_links;
 pub mod watch_report;

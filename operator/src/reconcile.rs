@@ -146,6 +146,7 @@ async fn reconcile_stack(
         );
         return Ok(Action::requeue(DEFINITION_RECHECK));
     }
+    follow::links(scope, &identity);
     let done = match unknown {
         [] => steps(stack, scope, &identity).await,
         fields => Err(Error::UnknownFields(fields.join(", "))),

@@ -42,10 +42,15 @@ impl<E> Registry<E> {
     pub(crate) fn hear(&self, stack: &StackKey, change: impl FnOnce(&mut E) -> bool) {
         let follows = self.entries.lock().get_mut(stack).is_some_and(change);
         if follows {
-            self.listeners
-                .lock()
-                .retain(|listener| listener.unbounded_send(stack.clone()).is_ok());
+            self.tell(stack);
         }
+    }
+
+    /// Tells the listeners of a stack.
+    pub(crate) fn tell(&self, stack: &StackKey) {
+        self.listeners
+            .lock()
+            .retain(|listener| listener.unbounded_send(stack.clone()).is_ok());
     }
 
     /// Calls a function that records a metric of a stack, unless `is_watched` is false for its entry or it was forgotten

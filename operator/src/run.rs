@@ -27,6 +27,7 @@ use crate::{
     rabbitmq::{broker, queues::monitor::Monitor},
     reconcile::{context::Context, controller},
     server::{health::Health, http, metrics::Metrics},
+    short_links::{self, Apps},
     telemetry::{self, TelemetryError, span::Tracer},
     transport,
 };
@@ -175,9 +176,14 @@ impl Leader {
             end_to_end::network(),
             self.metrics.clone(),
         );
+        let apps = Apps {
+            transport: transport::http(short_links::MAX_ANSWER),
+            write_deadline: self.write_deadline.clone(),
+        };
+        let scopes = self.settings.scopes();
         self.metrics.leader(true);
         let ended = tokio::select! {
-            ended = control(context, self.settings.scopes(), elector, stop) => ended,
+            ended = control((context, apps), scopes, elector, stop) => ended,
             () = sole_entry => Err(RunError::Controller),
             () = end_to_end => Err(RunError::Controller),
             () = monitor.run() => Err(RunError::Controller),
@@ -205,10 +211,10 @@ impl Leader {
     }
 }
 
-/// Runs one controller per scope until `stop`, unless the resource definition is older than this program, then lets reconciles in flight finish. The loss of the lease aborts
+/// Runs one controller of stacks per scope, and that of the ShortLinks, until `stop`, unless the resource definition is older than this program, then lets reconciles in flight finish. The loss of the lease aborts
 /// all of them, and is returned when none runs any more.
 async fn control(
-    context: Arc<Context>,
+    (context, apps): (Arc<Context>, Apps),
     scopes: Vec<Option<String>>,
     elector: &mut Elector,
     stop: &CancellationToken,
@@ -219,14 +225,14 @@ async fn control(
             controllers.shutdown().await;
             Ok(Some(lost))
         }
-        ended = work(&mut controllers, &context, scopes, stop) => ended.map(|()| None),
+        ended = work(&mut controllers, (&context, apps), scopes, stop) => ended.map(|()| None),
     }
 }
 
 /// Checks the resource definition, which may have changed since the term before, and runs the controllers until `stop`.
 async fn work(
     controllers: &mut JoinSet<()>,
-    context: &Arc<Context>,
+    (context, apps): (&Arc<Context>, Apps),
     scopes: Vec<Option<String>>,
     stop: &CancellationToken,
 ) -> Result<(), RunError> {
@@ -235,6 +241,12 @@ async fn work(
         return Ok(());
     };
     checked.map_err(RunError::Definition)?;
+    controllers.spawn(short_links::run(
+        context.clone(),
+        scopes.clone(),
+        apps,
+        stop.clone(),
+    ));
     for scope in scopes {
         controllers.spawn(controller::run(context.clone(), scope, stop.clone()));
     }
@@ -291,7 +303,11 @@ mod tests {
         );
         let (mut controllers, stop) = (JoinSet::new(), CancellationToken::new());
         let context = Arc::new(context);
-        let work = work(&mut controllers, &context, vec![None], &stop);
+        let apps = Apps {
+            transport: transport::http(short_links::MAX_ANSWER),
+            write_deadline: WriteDeadline::default(),
+        };
+        let work = work(&mut controllers, (&context, apps), vec![None], &stop);
         let result = timeout(Duration::from_secs(90), work).await.ok();
         (result, server.lists::<ShortenerStack>())
     }

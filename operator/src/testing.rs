@@ -5,6 +5,7 @@ pub mod app;
 pub mod broker;
 pub mod collector;
 pub mod gateway;
+pub mod management;
 pub mod network;
 pub mod rehearsal;
 pub mod servers;

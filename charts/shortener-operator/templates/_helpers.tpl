@@ -197,6 +197,13 @@ chart's value to use instead. */}}
 - apiGroups: [shortener.dev]
   resources: [shortenerstacks/finalizers]
   verbs: [update]
+# A ShortLink gets a finalizer, which goes when its link is released. The spec of a ShortLink stays as it is.
+- apiGroups: [shortener.dev]
+  resources: [shortlinks]
+  verbs: [list, watch, patch]
+- apiGroups: [shortener.dev]
+  resources: [shortlinks/status]
+  verbs: [patch]
 - apiGroups: [apps]
   resources: [deployments, statefulsets]
   verbs: [get, list, watch, create, patch, delete]

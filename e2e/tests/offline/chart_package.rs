@@ -10,6 +10,8 @@ use crate::{
 };
 
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
+/// The files of the resource definitions.
+const DEFINITIONS: [&str; 2] = ["shortenerstack.yaml", "shortlink.yaml"];
 /// A folder for temporary files.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
@@ -41,9 +43,12 @@ fn a_package_renders_the_objects_of_the_folder() -> Result<()> {
         same(chart, &render(chart)?, "the package", &packed)?;
     }
     let package = format!("{FOLDER}/shortener-definition-{VERSION}.tgz");
-    let file = "files/shortenerstack.yaml";
-    let packed = run(&format!("tar -xOf {package} shortener-definition/{file}"))?;
-    same(file, &packed, "crds/", &read("crds/shortenerstack.yaml")?)
+    for file in DEFINITIONS {
+        let inside = format!("shortener-definition/files/{file}");
+        let packed = run(&format!("tar -xOf {package} {inside}"))?;
+        same(&inside, &packed, "crds/", &read(format!("crds/{file}"))?)?;
+    }
+    Ok(())
 }
 
 #[test]
@@ -55,11 +60,13 @@ fn the_annotations_for_artifact_hub_are_true() -> Result<()> {
     assert_eq!(annotation(CHART, "images")?, json!(images));
     let sample = documents(&read("e2e/samples/demo.yaml")?)?;
     assert_eq!(annotation(DEFINITION, "crdsExamples")?, json!(sample));
-    let definition = yaml("crds/shortenerstack.yaml")?;
-    let crd = annotation(DEFINITION, "crds")?;
-    assert_eq!(crd[0]["name"], definition["metadata"]["name"]);
-    assert_eq!(crd[0]["kind"], definition["spec"]["names"]["kind"]);
-    assert_eq!(crd[0]["version"], definition["spec"]["versions"][0]["name"]);
+    let crds = annotation(DEFINITION, "crds")?;
+    for (place, file) in DEFINITIONS.iter().enumerate() {
+        let (crd, definition) = (&crds[place], yaml(&format!("crds/{file}"))?);
+        assert_eq!(crd["name"], definition["metadata"]["name"]);
+        assert_eq!(crd["kind"], definition["spec"]["names"]["kind"]);
+        assert_eq!(crd["version"], definition["spec"]["versions"][0]["name"]);
+    }
     Ok(())
 }
 

@@ -98,7 +98,10 @@ fn gitops_tools_do_not_prune_the_resource_definition() -> Result<()> {
         "argocd.argoproj.io/sync-options": "Prune=false",
         "kustomize.toolkit.fluxcd.io/prune": "disabled",
     });
-    assert_eq!(rendered[0]["kind"], "CustomResourceDefinition");
-    assert_eq!(rendered[0]["metadata"]["annotations"], kept);
+    assert_eq!(rendered.len(), 2);
+    for definition in rendered {
+        assert_eq!(definition["kind"], "CustomResourceDefinition");
+        assert_eq!(definition["metadata"]["annotations"], kept);
+    }
     Ok(())
 }

@@ -157,7 +157,13 @@ async fn disturb(stack: &Stack, child: &Child, times: &mut Times) -> Result<()> 
 
 /// Returns true for volume claims and for Secrets of stores with a volume: neither is ever recreated.
 fn holds_data(child: &Child) -> bool {
-    let without = ["acme-cache", "acme-checksum", "acme-job-ids"].contains(&child.name.as_str());
+    let without = [
+        "acme-cache",
+        "acme-checksum",
+        "acme-job-ids",
+        "acme-management",
+    ]
+    .contains(&child.name.as_str());
     child.kind.kind == "PersistentVolumeClaim" || child.kind.kind == "Secret" && !without
 }
 

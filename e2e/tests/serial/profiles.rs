@@ -225,7 +225,12 @@ async fn kept(stack: &Stack) -> Result<Vec<String>> {
     let mut kept = Vec::new();
     for child in children_of(stack).await? {
         let data = ["PersistentVolumeClaim", "Secret"].contains(&child.kind.kind.as_str());
-        let base = ["acme-checksum", "acme-job-ids", "acme-postgres"];
+        let base = [
+            "acme-checksum",
+            "acme-job-ids",
+            "acme-management",
+            "acme-postgres",
+        ];
         let base = base.contains(&child.seen.name_any().as_str());
         if data && !base {
             kept.push(child.title());

@@ -1,7 +1,9 @@
-//! The custom resource `ShortenerStack`: its fields, defaults and admission rules. It contains no behaviour.
+//! The custom resources `ShortenerStack` and `ShortLink`: their fields, defaults and admission rules. They contain no
+//! behaviour.
 //!
 //! Large parts that most stacks lack are boxes, because the operator keeps every stack in memory.
 
+mod allowed_namespaces;
 mod annotations;
 mod autoscaling;
 mod cache;
@@ -20,11 +22,13 @@ mod purge;
 mod queue;
 mod rules;
 mod schema;
+mod short_link;
 mod spec;
 mod status;
 mod tls;
 mod vector;
 
+pub use allowed_namespaces::AllowedNamespace;
 pub use annotations::RESERVED_ANNOTATIONS;
 pub use autoscaling::{AppAutoscaling, WorkersAutoscaling};
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
@@ -49,6 +53,10 @@ pub use observability::{
 pub use profile::Profile;
 pub use purge::PurgeSpec;
 pub use queue::{DeadLettersSpec, ExternalQueue, ManagedQueue, QueueSpec};
+pub use short_link::{
+    Adopt, LinkDeletionPolicy, SHORT_LINK_FINALIZER, ShortLink, ShortLinkSpec, ShortLinkStatus,
+    StackRef,
+};
 pub use spec::{
     AppSpec, DeletionPolicy, RateLimits, ShortenerStack, ShortenerStackSpec, UpgradePolicy,
     WorkersSpec,

@@ -1,23 +1,29 @@
-//! The generated documents about the resource: its definition and its reference page.
+//! The generated documents about the resources: their definitions and their reference page.
 
 mod reference;
 mod unknown;
 
 use kube_core::CustomResourceExt;
 
-use crate::api::ShortenerStack;
+use crate::api::{ShortLink, ShortenerStack};
 
-pub use unknown::{missing_fields, unknown_fields};
+pub use unknown::{missing_fields, missing_link_fields, unknown_fields};
 
-/// Renders the CustomResourceDefinition in YAML, as `crds/shortenerstack.yaml` contains it.
+/// Renders the CustomResourceDefinitions in YAML, each with the name of its file in `crds/`.
 ///
 /// # Errors
-/// The definition has a value that YAML cannot express.
-pub fn yaml() -> Result<String, serde_yaml::Error> {
-    serde_yaml::to_string(&ShortenerStack::crd())
+/// A definition has a value that YAML cannot express.
+pub fn yaml() -> Result<[(&'static str, String); 2], serde_yaml::Error> {
+    Ok([
+        (
+            "shortenerstack.yaml",
+            serde_yaml::to_string(&ShortenerStack::crd())?,
+        ),
+        ("shortlink.yaml", serde_yaml::to_string(&ShortLink::crd())?),
+    ])
 }
 
 /// Renders the page `docs/reference.md` in Markdown.
 pub fn markdown() -> String {
-    reference::markdown(&ShortenerStack::crd())
+    reference::markdown(&ShortenerStack::crd(), &ShortLink::crd())
 }

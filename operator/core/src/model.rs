@@ -16,6 +16,7 @@ pub mod failure;
 pub mod finding;
 pub mod gateway_api;
 pub mod kinds;
+pub mod link_permission;
 pub mod live;
 pub mod measured;
 pub mod metadata;

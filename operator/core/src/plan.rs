@@ -13,6 +13,7 @@ mod monitoring;
 mod objects;
 mod pod_settings;
 pub mod references;
+pub mod short_links;
 mod status;
 pub mod stores;
 mod upgrade;

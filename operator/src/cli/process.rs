@@ -35,13 +35,18 @@ pub fn explain(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Prints the CustomResourceDefinition.
+/// Prints the CustomResourceDefinitions.
 ///
 /// # Errors
 /// It cannot be formatted or written.
 pub fn print_crd(format: CrdFormat, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let text = match format {
-        CrdFormat::Yaml => definition::yaml()?,
+        CrdFormat::Yaml => {
+            let definitions = definition::yaml()?.into_iter();
+            definitions
+                .map(|(_, text)| format!("---\n{text}"))
+                .collect()
+        }
         CrdFormat::Markdown => definition::markdown(),
     };
     out.write_all(text.as_bytes())?;

@@ -1,12 +1,16 @@
-//! The resource definition of the cluster beside that of this program. An older one lacks fields, and the API server drops
-//! them from every stack: without `gateway.auth`, for example, the operator would open the API.
+//! The resource definitions of the cluster beside those of this program. An older one lacks fields, and the API server drops
+//! them from every stack: without `gateway.auth`, for example, the operator would open the API. A cluster without ShortLinks
+//! is no older one.
 
 use std::time::Duration;
 
 use http::{Request, header::ACCEPT};
 use kube::{Client, Resource};
 use serde_json::Value;
-use shortener_operator_core::{api::ShortenerStack, definition::missing_fields};
+use shortener_operator_core::{
+    api::{ShortLink, ShortenerStack},
+    definition::{missing_fields, missing_link_fields},
+};
 use tokio::time::{sleep, timeout};
 
 use crate::{kubernetes::refusal, server::health::Health};
@@ -88,10 +92,16 @@ pub async fn complaint(client: &Client) -> Result<Option<String>, kube::Error> {
 
 /// Returns the complaint about the definition in an OpenAPI document, if it is older than this program.
 fn outdated(document: &Value) -> Option<String> {
-    let kind = format!(".{}", ShortenerStack::kind(&()));
-    let mut schemas = document["components"]["schemas"].as_object()?.iter();
-    let (_, schema) = schemas.find(|(name, _)| name.ends_with(&kind))?;
-    let missing = missing_fields(&schema["properties"]["spec"]);
+    let schemas = document["components"]["schemas"].as_object()?;
+    let spec = |kind: &str| {
+        let kind = format!(".{kind}");
+        let (_, schema) = schemas.iter().find(|(name, _)| name.ends_with(&kind))?;
+        Some(&schema["properties"]["spec"])
+    };
+    let mut missing = missing_fields(spec(&ShortenerStack::kind(&()))?);
+    let of_links = spec(&ShortLink::kind(&())).map(missing_link_fields);
+    let of_links = of_links.into_iter().flatten();
+    missing.extend(of_links.map(|field| format!("{field} of ShortLinks")));
     (!missing.is_empty()).then(|| {
         format!(
             "the resource definition is older than this operator (version {}) and lacks {}: upgrade the chart \
@@ -132,6 +142,25 @@ pub mod tests {
         let complaint = outdated(&document_without("auth")).unwrap();
         assert!(
             complaint.contains("lacks spec.gateway.auth:"),
+            "{complaint}"
+        );
+    }
+
+    #[test]
+    fn the_definition_of_short_links_is_compared_where_there_is_one() {
+        let mut document = document_without("");
+        let definition = json!(ShortLink::crd());
+        let schemas = &mut document["components"]["schemas"];
+        schemas["dev.shortener.v1alpha1.ShortLink"] =
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+        assert_eq!(outdated(&document), None);
+        let fields =
+            "/components/schemas/dev.shortener.v1alpha1.ShortLink/properties/spec/properties";
+        let fields = document.pointer_mut(fields).unwrap();
+        fields.as_object_mut().unwrap().remove("adopt").unwrap();
+        let complaint = outdated(&document).unwrap();
+        assert!(
+            complaint.contains("lacks spec.adopt of ShortLinks:"),
             "{complaint}"
         );
     }

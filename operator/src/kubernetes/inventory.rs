@@ -163,7 +163,7 @@ impl Inventory {
 }
 
 /// Returns true when the objects of a kind have been listed.
-fn is_listed<K: Cached>(store: &Store<K>) -> bool {
+pub fn is_listed<K: Resource<DynamicType = ()> + Clone + 'static>(store: &Store<K>) -> bool {
     matches!(store.wait_until_ready().now_or_never(), Some(Ok(())))
 }
 
@@ -353,6 +353,9 @@ mod tests {
                 "shortenerstacks/finalizers",
                 all(&[&["update"]]),
             ),
+            // A ShortLink gets a finalizer and a status. The watch tells the rest.
+            ("shortener.dev", "shortlinks", all(&[watched, &["patch"]])),
+            ("shortener.dev", "shortlinks/status", all(&[&["patch"]])),
             // Created by others. Of pods, the operator writes an annotation.
             ("", "pods", all(&[watched, &["patch"]])),
             (GROUP, "gateways", all(&[watched])),

@@ -1,6 +1,6 @@
 //! The state that reconciles share: the client, settings and everything that the process keeps between reconciles.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use kube::{
     Client, Resource,
@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use shortener_operator_core::{
     model::{
         defaults::Defaults,
-        metadata::{FIELD_MANAGER, StackIdentity},
+        metadata::{FIELD_MANAGER, StackIdentity, StackKey},
         stack::EndToEndTarget,
     },
     plan::conditions::Attempts,
@@ -23,16 +23,24 @@ use tokio::{sync::Semaphore, time::Instant};
 pub use super::guarded::GuardedStack;
 use super::specs::Specs;
 use crate::{
-    kubernetes::{entry_points::EntryPoints, hosts::Hosts, inventory::Inventory},
+    kubernetes::{
+        entry_points::EntryPoints,
+        hosts::Hosts,
+        inventory::{Inventory, is_listed},
+    },
     probes::{Probes, stores::Backends},
     rabbitmq::queues::Queues,
     reconcile::apply::Writes,
+    registry::Registry,
     server::{health::Health, metrics::Metrics},
     telemetry::span::Tracer,
 };
 
 /// Time for which failures that often pass are tried again before the status calls them faults.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Longest time until a failed reconcile is retried, without the jitter.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
 /// The failures of a stack since its last success.
 #[derive(Clone, Copy)]
@@ -72,6 +80,8 @@ pub struct Context {
     pub sole_entry: Arc<Probes<Attempts>>,
     /// End-to-end probes through the stacks' gateways.
     pub end_to_end: Arc<Probes<EndToEndTarget>>,
+    /// The pod through which the links of a stack are managed. Listeners are told of each stack that was reconciled or is gone.
+    pub managers: Arc<Registry<SocketAddr>>,
     /// Factory of the traces of reconciles.
     pub tracer: Tracer,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, Failures>>,
@@ -131,6 +141,7 @@ impl Context {
             backends: Arc::default(),
             sole_entry: Arc::default(),
             end_to_end: Arc::default(),
+            managers: Arc::default(),
             tracer: Tracer::default(),
             failures: Mutex::default(),
         }
@@ -153,6 +164,18 @@ impl Context {
     /// Returns every stack of all scopes and classes.
     pub fn known_stacks(&self) -> Vec<Arc<GuardedStack>> {
         self.stacks.read().iter().flat_map(Store::state).collect()
+    }
+
+    /// Returns a stack of any scope and class.
+    pub fn known_stack(&self, (namespace, name): &StackKey) -> Option<Arc<GuardedStack>> {
+        let key = ObjectRef::new(name).within(namespace);
+        self.stacks.read().iter().find_map(|store| store.get(&key))
+    }
+
+    /// Returns true when the stacks of this number of scopes are listed.
+    pub fn has_listed_stacks(&self, scopes: usize) -> bool {
+        let stacks = self.stacks.read();
+        stacks.len() == scopes && stacks.iter().all(is_listed)
     }
 
     /// Returns true when the stack was deleted, its deletion has begun, or it has passed to another class, since its
@@ -184,8 +207,7 @@ impl Context {
         first.is_none_or(|first| first.elapsed() < PATIENCE)
     }
 
-    /// Counts a failure of a stack and returns the backoff: 1 s, doubled with each failure up to 5 minutes,
-    /// with ±20 % jitter.
+    /// Counts a failure of a stack and returns the backoff.
     pub fn failed(&self, stack: &ObjectRef<GuardedStack>) -> Duration {
         let mut failures = self.failures.lock();
         let failures = failures.entry(stack.clone()).or_insert_with(|| Failures {
@@ -193,15 +215,16 @@ impl Context {
             first: Instant::now(),
         });
         failures.count = failures.count.saturating_add(1);
-        let seconds = 2_f64
-            .powi(
-                i32::try_from(failures.count - 1)
-                    .unwrap_or(i32::MAX)
-                    .min(16),
-            )
-            .min(300.0);
-        Duration::from_secs_f64(seconds * rand::random_range(0.8..1.2))
+        backoff(failures.count, LONGEST_BACKOFF)
     }
+}
+
+/// Returns the time until the next attempt after a number of failures in a row: 1 s, doubled with each failure up to
+/// `longest`, with ±20 % jitter.
+pub fn backoff(failures: u32, longest: Duration) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    let time = Duration::from_secs(1 << doublings).min(longest);
+    time.mul_f64(rand::random_range(0.8..1.2))
 }
 
 /// Returns a time that is up to a fifth shorter than `period`. Stacks that were reconciled together, as after a start,

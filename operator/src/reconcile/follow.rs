@@ -10,6 +10,7 @@ use shortener_operator_core::{
     },
     plan::{
         conditions, has_succeeded,
+        short_links::manager,
         stores::external::{self, Informant},
     },
 };
@@ -59,6 +60,18 @@ pub(super) fn rest(scope: &Scope, identity: &StackIdentity) {
     context.end_to_end.follow(&key, None);
     let (namespace, name) = &key;
     context.metrics.probes.forget_end_to_end(namespace, name);
+}
+
+/// Names the pod through which links are managed, whatever the spec says and whether it can be followed.
+pub(super) fn links(scope: &Scope, identity: &StackIdentity) {
+    let (managers, key) = (&scope.context.managers, identity.key());
+    let pods = scope.inventory.of_stack::<Pod>(&key.0, &key.1);
+    match manager(&pods) {
+        Some(pod) => managers.entries().insert(key.clone(), pod),
+        None => managers.entries().remove(&key),
+    };
+    // Even if the pod is the same, because the stack may allow other links now.
+    managers.tell(&key);
 }
 
 /// Names the pod that tells the state of the stores.

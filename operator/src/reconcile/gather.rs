@@ -24,7 +24,7 @@ use shortener_operator_core::{
     model::{
         autoscaler,
         checksum::CHECKSUM_KEY,
-        credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
+        credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, checksum_name, job_ids_name, management_name},
         facts::{ClaimFact, CredentialState, Facts, GatewayFacts, Referenced, StoreFacts, parents},
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
@@ -61,12 +61,14 @@ pub async fn gather(
         let facts = store_facts(scope, &identity, reference).await;
         optional.insert(reference.0, facts);
     }
-    // Losing one of these keys does little harm. New checksums restart the pods once, and a job that waits for a worker
-    // is unknown until one has it.
+    // Losing one of these keys does little harm. New checksums restart the pods once, a job that waits for a worker is
+    // unknown until one has it, and the operator manages links with another key.
     let checksum_secret = checksum_name(&identity.name);
     let checksum_key = own_key(scope, &identity, &checksum_secret, CHECKSUM_KEY).await?;
     let job_ids_secret = job_ids_name(&identity.name);
     let job_ids = own_key(scope, &identity, &job_ids_secret, JOB_IDS_KEY).await?;
+    let management_secret = management_name(&identity.name);
+    let management = own_key(scope, &identity, &management_secret, MANAGEMENT_KEY).await?;
     let mut vector_key = None;
     if let Some(reference) = references::vector_key(&stack.spec) {
         match store::entry(scope, &identity, reference).await {
@@ -81,6 +83,7 @@ pub async fn gather(
         restore_claim_usable: restore_claim_usable(scope, &identity, &stack.spec).await,
         checksum_key,
         job_ids,
+        management,
         vector_key,
         database,
         optional,

@@ -138,4 +138,6 @@ pub(super) fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
     context.end_to_end.forget(&key);
     // Last, because those before record no metric of a stack that they have forgotten.
     context.metrics.forget_stack(&key.0, &key.1);
+    context.managers.forget(&key);
+    context.managers.tell(&key);
 }

@@ -36,6 +36,7 @@ const DEAD_LETTERS: &str = "Messages in a stack's dead-letter queue.";
 const WORKERS: &str = "Workers that workers.autoscaling of a stack has decided on.";
 const PURGES: &str =
     "Whether the last removal of a stack's expired data that was due has succeeded (1) or not (0).";
+const SHORT_LINKS: &str = "ShortLinks of a stack, by the status of their condition Ready.";
 
 /// Value of the label `result` for a reconcile that has succeeded.
 const OK: &str = "ok";
@@ -67,6 +68,7 @@ pub struct Metrics {
     dropped: IntCounterVec,
     workers: IntGaugeVec,
     purges: IntGaugeVec,
+    short_links: IntGaugeVec,
     backups: BackupGauges,
     pub probes: ProbeMetrics,
 }
@@ -123,6 +125,7 @@ impl Metrics {
             )?,
             workers: of_stack("workers_desired", WORKERS, &LABELS)?,
             purges: of_stack("purge_succeeded", PURGES, &LABELS)?,
+            short_links: of_stack("short_links", SHORT_LINKS, &["namespace", "stack", "ready"])?,
             backups: BackupGauges::register(&stacks)?,
             probes: ProbeMetrics::register(&stacks)?,
             registry: own,
@@ -169,6 +172,15 @@ impl Metrics {
         set(&self.purges, &[namespace, stack], succeeded.map(i64::from));
     }
 
+    /// Sets the numbers of a stack's ShortLinks by the status of their condition, one of `True`, `False` and `Unknown`; `None` if
+    /// it has none.
+    pub fn short_links(&self, namespace: &str, stack: &str, counts: Option<[i64; 3]>) {
+        for (place, ready) in ["True", "False", "Unknown"].into_iter().enumerate() {
+            let count = counts.map(|counts| counts[place]);
+            set(&self.short_links, &[namespace, stack, ready], count);
+        }
+    }
+
     /// Sets the state of a stack's backups.
     pub fn backups(&self, namespace: &str, stack: &str, state: BackupMetrics) {
         self.backups.set(namespace, stack, state);
@@ -180,6 +192,7 @@ impl Metrics {
         let _ = self.stacks.remove_label_values(&[namespace, name]);
         self.workers_desired(namespace, name, None);
         self.purged(namespace, name, None);
+        self.short_links(namespace, name, None);
         self.backups(namespace, name, BackupMetrics::default());
         self.forget_queue(namespace, name);
         self.probes.forget_stack(namespace, name);
@@ -191,6 +204,7 @@ impl Metrics {
             &self.stacks,
             &self.workers,
             &self.purges,
+            &self.short_links,
             &self.queues,
             &self.dead_letters,
         ] {
@@ -321,6 +335,7 @@ mod tests {
         metrics.queue("links", "acme", depths);
         metrics.workers_desired("links", "acme", Some(0));
         metrics.purged("links", "acme", Some(true));
+        metrics.short_links("links", "acme", Some([0; 3]));
         let status = json!({
             "conditions": [condition("BackupReady"), condition("BackupVerified")],
             "backups": [{"completedAt": TIME, "verifiedAt": TIME, "result": "Verified"}],
@@ -380,6 +395,7 @@ mod tests {
         metrics.stack_ready("team-a", "acme", true);
         metrics.workers_desired("team-a", "acme", Some(3));
         metrics.purged("team-a", "acme", Some(false));
+        metrics.short_links("team-a", "acme", Some([1, 0, 0]));
         assert!(
             page(&metrics)
                 .contains("shortener_stack_workers_desired{namespace=\"team-a\",stack=\"acme\"} 3")

@@ -5,12 +5,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{app::FakeApp, broker::FakeBroker, gateway::FakeGateway, network::FakeNetwork};
+use super::{
+    app::FakeApp, broker::FakeBroker, gateway::FakeGateway, management::FakeManagement,
+    network::FakeNetwork,
+};
 use crate::{
     leadership::write_deadline::WriteDeadline,
     probes::{end_to_end, sole_entry, stores},
     rabbitmq::queues::monitor::Monitor,
     reconcile::context::Context,
+    short_links::Apps,
     telemetry::span::Tracer,
 };
 
@@ -24,6 +28,8 @@ pub struct Servers {
     /// Pods of the app.
     pub app: FakeApp,
     pub gateway: FakeGateway,
+    /// Management ports of the pods of the app.
+    pub management: FakeManagement,
     /// Network of the cluster.
     pub network: FakeNetwork,
     /// The way to the collector of traces.
@@ -38,16 +44,22 @@ impl Servers {
         servers
     }
 
+    /// Returns the way to the management ports.
+    pub fn apps(&self) -> Apps {
+        Apps {
+            transport: self.management.transport(),
+            write_deadline: leading(),
+        }
+    }
+
     /// Starts the tasks of an operator that watch them.
     pub fn watch(&self, context: &Context) -> [AbortOnDropHandle<()>; 4] {
-        let write_deadline = WriteDeadline::default();
-        write_deadline.extend(Instant::now() + FOR_EVER);
         let metrics = &context.metrics;
         let monitor = Monitor {
             queues: context.queues.clone(),
             transport: self.broker.transport(),
             metrics: metrics.clone(),
-            write_deadline,
+            write_deadline: leading(),
             tracer: self.tracer.clone(),
         };
         let (backends, pods) = (context.backends.clone(), self.app.transport());
@@ -68,4 +80,11 @@ impl Servers {
         ];
         tasks.map(AbortOnDropHandle::new)
     }
+}
+
+/// Returns the write deadline of a leader that keeps its lease.
+fn leading() -> WriteDeadline {
+    let write_deadline = WriteDeadline::default();
+    write_deadline.extend(Instant::now() + FOR_EVER);
+    write_deadline
 }

@@ -15,6 +15,7 @@ use super::{
     app::FakeApp,
     broker::FakeBroker,
     gateway::FakeGateway,
+    management::FakeManagement,
     network::FakeNetwork,
     servers::Servers,
     settings,
@@ -24,6 +25,7 @@ use crate::{
     cli::settings::Settings,
     reconcile::{context::Context, controller},
     server::{health::Health, metrics::Metrics},
+    short_links,
     telemetry::span::Tracer,
 };
 
@@ -40,6 +42,8 @@ pub struct World {
     pub app: FakeApp,
     /// Gateway of every stack.
     pub gateway: FakeGateway,
+    /// Management ports of the pods of the app.
+    pub management: FakeManagement,
     /// Network of the cluster.
     pub network: FakeNetwork,
     /// State of the operator.
@@ -48,6 +52,7 @@ pub struct World {
     settings: Settings,
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
+    links: AbortOnDropHandle<()>,
     watches: [AbortOnDropHandle<()>; 4],
 }
 
@@ -104,11 +109,18 @@ impl World {
             scope.map(str::to_owned),
             stop.clone(),
         ));
+        let links = tokio::spawn(short_links::run(
+            context.clone(),
+            vec![scope.map(str::to_owned)],
+            servers.apps(),
+            stop.clone(),
+        ));
         let watches = servers.watch(&context);
         let Servers {
             broker,
             app,
             gateway,
+            management,
             network,
             ..
         } = servers;
@@ -117,12 +129,14 @@ impl World {
             broker,
             app,
             gateway,
+            management,
             network,
             context,
             scope,
             settings,
             stop,
             controller: AbortOnDropHandle::new(controller),
+            links: AbortOnDropHandle::new(links),
             watches,
         }
     }
@@ -174,11 +188,13 @@ impl World {
             watch.abort();
         }
         self.controller.abort();
-        let _ = self.controller.await;
+        self.links.abort();
+        let _ = tokio::join!(self.controller, self.links);
         let servers = Servers {
             broker: self.broker,
             app: self.app,
             gateway: self.gateway,
+            management: self.management,
             network: self.network,
             tracer: self.context.tracer.clone(),
         };
@@ -195,6 +211,7 @@ impl World {
     pub async fn end(self) {
         self.stop.cancel();
         self.controller.await.unwrap();
+        self.links.await.unwrap();
     }
 
     pub fn metrics(&self) -> String {

@@ -1,7 +1,7 @@
 //! The children of a stack, by kind and name.
 
 /// The children of a stack without profiles.
-pub const EVERY_CHILD: [&str; 25] = [
+pub const EVERY_CHILD: [&str; 26] = [
     "NetworkPolicy/acme-app",
     "NetworkPolicy/acme-default-deny",
     "NetworkPolicy/acme-gateway",
@@ -13,6 +13,7 @@ pub const EVERY_CHILD: [&str; 25] = [
     "ServiceAccount/acme-purge",
     "Secret/acme-checksum",
     "Secret/acme-job-ids",
+    "Secret/acme-management",
     "Secret/acme-postgres",
     "ConfigMap/acme-gateway",
     "PersistentVolumeClaim/acme-postgres",

@@ -1,12 +1,14 @@
-//! Answers to visitors without a live link, the destinations that links may have, and the clicks on links.
+//! Answers to visitors without a live link, the destinations that links may have, who may have ShortLinks, and the clicks
+//! on links.
 
 use kube_core::Rule;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClicksSpec, DestinationsSpec};
+use super::{AllowedNamespace, ClicksSpec, DestinationsSpec};
 
-/// Answers to visitors without a live link, the query of a request, the destinations that links may have, and clicks.
+/// Answers to visitors without a live link, the query of a request, the destinations that links may have, who may have
+/// ShortLinks, and clicks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
@@ -34,6 +36,11 @@ pub struct LinksSpec {
     pub destinations: Option<DestinationsSpec>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clicks: Option<ClicksSpec>,
+    /// Namespaces that may have ShortLinks of the stack, beside its own, whose ShortLinks may have every code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub allowed_namespaces: Vec<AllowedNamespace>,
 }
 
 impl LinksSpec {

@@ -7,6 +7,8 @@ pub(super) const OBJECT: &str =
     "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// Name of a namespace or of a class of operators: a DNS label (RFC 1123).
 pub(super) const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+/// Code of a short link, or its beginning.
+pub(super) const CODE: &str = "^[A-Za-z0-9_-]+$";
 /// Key in the data of a Secret or a ConfigMap.
 pub(super) const KEY: &str = "^[-._a-zA-Z0-9]+$";
 
@@ -46,7 +48,7 @@ mod tests {
 
     /// Fields that hold the name of a namespace.
     fn is_namespace(path: &str) -> bool {
-        path.ends_with("Ref.namespace")
+        path.ends_with("Ref.namespace") || path.ends_with("allowedNamespaces[].name")
     }
 
     /// Fields that hold a key of another object's data.

@@ -4,7 +4,7 @@ use kube_cel::Validator;
 use kube_core::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::{Profile, RESERVED_ANNOTATIONS, ShortenerStack};
+use super::{Profile, RESERVED_ANNOTATIONS, ShortLink, ShortenerStack};
 use crate::testing::shared::combinations;
 
 fn stack(name: &str, spec: Value) -> ShortenerStack {
@@ -59,11 +59,13 @@ fn every_value_of_an_enum_is_explained_in_the_definition() {
             enums(&format!("{path}[]"), &schema["items"], found);
         }
     }
-    let definition = serde_json::to_value(ShortenerStack::crd()).unwrap();
-    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    let definitions = json!([ShortenerStack::crd(), ShortLink::crd()]);
     let mut found = Vec::new();
-    enums("spec", &schema["spec"], &mut found);
-    assert_eq!(found.len(), 12, "{found:?}");
+    for definition in definitions.as_array().unwrap() {
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+        enums("spec", &schema["spec"], &mut found);
+    }
+    assert_eq!(found.len(), 14, "{found:?}");
     for (path, schema) in found {
         let text = schema["description"].as_str().unwrap_or_default();
         let values = schema["enum"].as_array().unwrap();
@@ -93,6 +95,7 @@ fn a_full_spec_is_valid() {
             "unknownTarget": "https://www.example.com:8443/404?a=b&c=(d)#e",
             "expiredTarget": "http://www.example.com/%C3%BC",
             "forwardQuery": true, "clicks": {"enabled": false, "retentionDays": 3650},
+            "allowedNamespaces": [{"name": "shop", "codePrefixes": ["shop-", "S_"]}],
             "destinations": {"allowHosts": ["example.com", "*.example.org"], "denyHosts": [], "denyPrivateAddresses": true},
         },
         "app": {

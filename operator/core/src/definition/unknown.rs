@@ -5,15 +5,19 @@ use std::sync::LazyLock;
 use kube_core::CustomResourceExt;
 use serde_json::{Value, json};
 
-use crate::api::ShortenerStack;
+use crate::api::{ShortLink, ShortenerStack};
 
-/// Schema of the spec.
-static SPEC: LazyLock<Value> = LazyLock::new(|| {
-    let mut definition = json!(ShortenerStack::crd());
+/// Schema of the spec of a stack.
+static SPEC: LazyLock<Value> = LazyLock::new(spec::<ShortenerStack>);
+/// Schema of the spec of a ShortLink.
+static LINK: LazyLock<Value> = LazyLock::new(spec::<ShortLink>);
+
+fn spec<K: CustomResourceExt>() -> Value {
+    let mut definition = json!(K::crd());
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].take()
-});
+}
 
-/// Returns the paths of the fields of a spec that the definition of this program does not have. In a file they are
+/// Returns the paths of the fields of a stack's spec that the definition of this program does not have. In a file they are
 /// misspelt. In a live stack they come from a newer definition.
 pub fn unknown_fields(spec: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -21,10 +25,17 @@ pub fn unknown_fields(spec: &Value) -> Vec<String> {
     found
 }
 
-/// Returns the paths of the fields that a live schema of the spec lacks. The API server drops them from every stack.
+/// Returns the paths of the fields that a live schema of a stack's spec lacks. The API server drops them from every stack.
 pub fn missing_fields(live: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare(live, &SPEC, "spec", &mut found);
+    found
+}
+
+/// Returns the paths of the fields that a live schema of a ShortLink's spec lacks.
+pub fn missing_link_fields(live: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    compare(live, &LINK, "spec", &mut found);
     found
 }
 
@@ -91,6 +102,8 @@ mod tests {
             ["spec.gateway.auth", "spec.imagePullSecrets.name"]
         );
         assert!(missing_fields(&Value::Null).contains(&"spec.gateway".to_owned()));
+        assert_eq!(missing_link_fields(&LINK), Vec::<String>::new());
+        assert!(missing_link_fields(&Value::Null).contains(&"spec.code".to_owned()));
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub const API_KEY: &str = "api-key";
 
 /// Key of the key that marks the identifiers of jobs, in a Secret of its own.
 pub const JOB_IDS_KEY: &str = "key";
+/// Key of the key with which the operator manages links, in a Secret of its own.
+pub const MANAGEMENT_KEY: &str = "key";
 
 /// Returns the name of the Secret with the stack's own key for checksums.
 pub fn checksum_name(stack: &str) -> String {
@@ -24,4 +26,9 @@ pub fn checksum_name(stack: &str) -> String {
 /// Returns the name of the Secret with the key that marks the identifiers of jobs.
 pub fn job_ids_name(stack: &str) -> String {
     format!("{stack}-job-ids")
+}
+
+/// Returns the name of the Secret with the key with which the operator manages the links of a stack.
+pub fn management_name(stack: &str) -> String {
+    format!("{stack}-management")
 }

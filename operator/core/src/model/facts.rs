@@ -42,6 +42,8 @@ pub struct Facts {
     pub checksum_key: CredentialState,
     /// The key that marks the identifiers of jobs.
     pub job_ids: CredentialState,
+    /// The key with which the operator manages links.
+    pub management: CredentialState,
     pub database: StoreFacts,
     /// Facts about each store of a profile that is on.
     pub optional: BTreeMap<Component, StoreFacts>,

@@ -8,9 +8,9 @@ mod backup;
 mod conflict;
 mod end_to_end;
 mod gateway;
-mod job_ids;
 mod monitoring;
 mod observability;
+mod own_key;
 mod parent;
 mod purge;
 mod queue;
@@ -41,9 +41,9 @@ pub use backup::{Backup, BackupPlace, Bucket, Restore, RestorePlace, Verificatio
 pub use conflict::HostConflict;
 pub use end_to_end::{EndToEnd, EndToEndTarget, ProbeKey};
 pub use gateway::{Gateway, Routing};
-pub use job_ids::JobIds;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, Headers, ResolvedBackend, ResolvedCollector};
+pub use own_key::OwnKey;
 pub use parent::Parent;
 pub use purge::Purge;
 pub use queue::{Autoscaled, BrokerOperator, Drain, Draining, Queue, Workers};
@@ -192,8 +192,10 @@ pub struct App {
     pub expose_metrics: bool,
     /// The keys of clients, if the stack has any.
     pub auth: Option<Auth>,
-    /// The key that marks the identifiers of jobs.
-    pub job_ids: JobIds,
+    /// The key that marks the identifiers of jobs. The app knows by it which identifiers it gave out.
+    pub job_ids: OwnKey,
+    /// The key by which the app knows the operator on the port for its requests.
+    pub management: OwnKey,
     /// Answers to visitors.
     pub links: LinksSpec,
     /// Origins whose scripts may use the API.

@@ -143,7 +143,8 @@ fn children(stack: &ValidatedStack) -> Children {
     Children {
         network_policies: network_policies(stack),
         service_accounts: service_accounts(stack),
-        secrets: all([Some(secret::checksum(stack)), Some(secret::job_ids(stack))])
+        secrets: secret::own(stack)
+            .into_iter()
             .chain(managed().map(|(store, managed)| secret::store(stack, store, managed)))
             .collect(),
         config_maps: Component::WITH_PODS

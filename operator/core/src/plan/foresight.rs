@@ -12,7 +12,7 @@ use crate::{
     api::ShortenerStack,
     model::{
         checksum::CHECKSUM_KEY,
-        credentials::JOB_IDS_KEY,
+        credentials::{JOB_IDS_KEY, MANAGEMENT_KEY},
         external::{self, ExternalReference},
         facts::{
             CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, PodContents,
@@ -35,6 +35,7 @@ const URL_KEY: &str = "uri";
 pub fn foresee(mut facts: Facts) -> Facts {
     replace_generated(&mut facts.checksum_key);
     replace_generated(&mut facts.job_ids);
+    replace_generated(&mut facts.management);
     let stores = std::iter::once(&mut facts.database).chain(facts.optional.values_mut());
     for store in stores {
         if let StoreFacts::Managed { credentials, .. } = store {
@@ -55,6 +56,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
     Facts {
         checksum_key: CredentialState::Generated(data(&[CHECKSUM_KEY])),
         job_ids: CredentialState::Generated(data(&[JOB_IDS_KEY])),
+        management: CredentialState::Generated(data(&[MANAGEMENT_KEY])),
         database: store(references::database(spec)),
         optional: optional
             .map(|reference| (reference.0, store(reference)))

@@ -137,6 +137,7 @@ pub fn secrets(stack: &ShortenerStack) -> BTreeSet<String> {
     let mut names = BTreeSet::from([
         credentials::checksum_name(name),
         credentials::job_ids_name(name),
+        credentials::management_name(name),
     ]);
     for (component, external) in iter::once(database(spec)).chain(optional(spec)) {
         names.insert(component_name(name, component));
@@ -240,7 +241,12 @@ mod tests {
             "volume",
             "worker-env",
         ];
-        let own = ["acme-checksum", "acme-job-ids", "acme-postgres"];
+        let own = [
+            "acme-checksum",
+            "acme-job-ids",
+            "acme-management",
+            "acme-postgres",
+        ];
         let found = secrets(&stored_stack(spec.clone()));
         for name in referred.iter().chain(&own) {
             assert!(found.contains(*name), "{name} is not in {found:?}");

@@ -12,6 +12,7 @@ mod held;
 mod links;
 mod monitoring;
 mod observability;
+mod own_keys;
 mod pod_templates;
 mod requests;
 mod scaling;
@@ -33,15 +34,16 @@ use crate::{
     api::{DeletionPolicy, Profile, ShortenerStack, ShortenerStackSpec},
     model::{
         checksum::CHECKSUM_KEY,
-        credentials::{self, JOB_IDS_KEY},
+        credentials,
         defaults::Defaults,
         facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Autoscaled, Credential, JobIds, Purge, ValidatedStack, Workers},
+        stack::{App, Autoscaled, Credential, Purge, ValidatedStack, Workers},
         worker_demand::WorkerCount,
     },
 };
 use held::HeldComponents;
+use own_keys::OwnKeys;
 
 /// Base URL of the short links if the spec contains neither an address nor a host.
 const LOCAL_URL: &str = "http://localhost:8080";
@@ -67,7 +69,7 @@ pub fn validate(
         checksum_key: &checksum_key,
         defaults,
     };
-    let job_ids = job_ids(&near, facts.job_ids, &identity.name)?;
+    let keys = OwnKeys::of(&near, facts.job_ids, facts.management)?;
     let mut held = HeldComponents::default();
     check(stack, &mut held)?;
     let database = postgres::resolve(&near, facts.database);
@@ -86,7 +88,7 @@ pub fn validate(
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
-    let app = app(spec, defaults, facts.missing_keys, job_ids);
+    let app = app(spec, defaults, facts.missing_keys, keys);
     let live = facts.programs.get(&Component::App).map(|live| &**live);
     let mut validated = ValidatedStack {
         public_url: public_url(spec),
@@ -152,21 +154,7 @@ fn own_key(state: CredentialState, stack: &str) -> Result<Credential, ValidateEr
     credential(state, &secret, stack, &[CHECKSUM_KEY])
 }
 
-/// Returns the key that marks the identifiers of jobs.
-fn job_ids(
-    context: &StoreContext<'_>,
-    state: CredentialState,
-    stack: &str,
-) -> Result<JobIds, ValidateError> {
-    let secret = credentials::job_ids_name(stack);
-    let key = credential(state, &secret, stack, &[JOB_IDS_KEY])?;
-    Ok(JobIds {
-        checksum: context.checksum(&key.data),
-        key,
-    })
-}
-
-fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, job_ids: JobIds) -> App {
+fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, keys: OwnKeys) -> App {
     let cors = spec.gateway.cors.clone();
     let documents = spec.profiles.contains(&Profile::Vector);
     App {
@@ -183,7 +171,8 @@ fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, job_i
         client_address: spec.logs.clone().unwrap_or_default().client_address,
         expose_metrics: spec.gateway.expose_metrics,
         auth: auth::auth(spec, missing_keys),
-        job_ids,
+        job_ids: keys.job_ids,
+        management: keys.management,
         links: spec.links.clone(),
         cors: cors.map(|cors| cors.allow_origins).unwrap_or_default(),
         gateway_hosts: spec.gateway.hosts.clone(),

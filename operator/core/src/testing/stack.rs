@@ -21,7 +21,7 @@ use crate::{
     api::ShortenerStackSpec,
     model::{
         checksum::CHECKSUM_KEY,
-        credentials::{JOB_IDS_KEY, USERNAME_KEY},
+        credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, USERNAME_KEY},
         defaults::{Defaults, Images, PodTemplatePolicy},
         external::{self, ExternalReference},
         facts::{
@@ -54,6 +54,7 @@ pub fn resolved(spec: Value) -> ValidatedStack {
     let stack = stored_stack(spec);
     let mut resolved = validate(&stack, facts(&stack.spec), &defaults()).unwrap();
     resolved.app.job_ids.checksum = "checksum-of-job-ids".to_owned();
+    resolved.app.management.checksum = "checksum-of-management".to_owned();
     for store in resolved.stores_mut() {
         match store {
             Store::Managed(store) => store.checksum = "checksum-of-credentials".to_owned(),
@@ -86,6 +87,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         },
         checksum_key: CredentialState::Existing(data(&[CHECKSUM_KEY])),
         job_ids: CredentialState::Existing(data(&[JOB_IDS_KEY])),
+        management: CredentialState::Existing(data(&[MANAGEMENT_KEY])),
         database: store(references::database(spec)),
         optional: references::optional(spec)
             .into_iter()

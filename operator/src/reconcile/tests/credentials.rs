@@ -189,6 +189,7 @@ async fn data_of_a_part_that_is_switched_off_outlives_the_stack_if_data_is_kept(
         "persistentvolumeclaims/acme-qdrant",
         "secrets/acme-checksum",
         "secrets/acme-job-ids",
+        "secrets/acme-management",
         "secrets/acme-postgres",
         "secrets/acme-qdrant",
     ];
@@ -244,7 +245,12 @@ async fn a_volume_that_is_not_watched_is_given_up_with_its_password() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stack_that_is_made_again_at_once_waits_until_the_data_of_the_previous_one_is_gone() {
-    let secrets = ["acme-postgres", "acme-checksum", "acme-job-ids"];
+    let secrets = [
+        "acme-postgres",
+        "acme-checksum",
+        "acme-job-ids",
+        "acme-management",
+    ];
     for volume_first in [true, false] {
         let spec = json!({"deletionPolicy": "Delete"});
         let world = World::with_stack(spec.clone()).await;

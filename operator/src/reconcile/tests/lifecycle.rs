@@ -16,7 +16,7 @@ use crate::testing::{
 };
 
 /// Every child of a stack of `spec: {}`.
-pub(super) const CHILDREN: [&str; 25] = [
+pub(super) const CHILDREN: [&str; 26] = [
     "configmaps/acme-gateway",
     "cronjobs/acme-purge",
     "deployments/acme-app",
@@ -33,6 +33,7 @@ pub(super) const CHILDREN: [&str; 25] = [
     "poddisruptionbudgets/acme-gateway",
     "secrets/acme-checksum",
     "secrets/acme-job-ids",
+    "secrets/acme-management",
     "secrets/acme-postgres",
     "serviceaccounts/acme-app",
     "serviceaccounts/acme-gateway",
@@ -225,6 +226,7 @@ async fn data_outlives_its_stack_unless_the_policy_says_otherwise() {
                 "persistentvolumeclaims/acme-postgres",
                 "secrets/acme-checksum",
                 "secrets/acme-job-ids",
+                "secrets/acme-management",
                 "secrets/acme-postgres",
             ]
         } else {

@@ -112,31 +112,35 @@ async fn switching_the_queue_on_adds_broker_and_workers_and_tells_the_app() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_key_that_marks_jobs_is_generated_once_and_another_one_restarts_the_app_alone() {
-    const SECRET: &str = "acme-job-ids";
-    let world = World::with_stack(queue()).await;
-    let key = || {
-        let secret = world.server.get::<Secret>(NAMESPACE, SECRET).unwrap();
-        secret.data.unwrap()["key"].0.clone()
-    };
-    let first = key();
-    assert_eq!(first.len(), 32);
-    assert!(env_of(&world, "acme-app").contains(&"JOB_ID_KEY".to_owned()));
-    assert!(!env_of(&world, "acme-worker").contains(&"JOB_ID_KEY".to_owned()));
-    world.server.edit::<Secret>(NAMESPACE, SECRET, |secret| {
-        secret["data"]["key"] = "bmV3".into();
-    });
-    world.settle().await;
-    assert_eq!(key(), b"new");
-    let writes = world.child_writes();
-    assert!(
-        writes.len() == 1 && writes[0].ends_with("/deployments/acme-app"),
-        "{writes:?}"
-    );
-    world.server.delete::<Secret>(NAMESPACE, SECRET);
-    world.settle().await;
-    assert!(key().len() == 32 && key() != first);
-    assert_eq!(world.condition("acme", "Degraded").status, "False");
+async fn a_key_of_the_app_is_generated_once_and_another_one_restarts_the_app_alone() {
+    for (name, variable) in [
+        ("acme-job-ids", "JOB_ID_KEY"),
+        ("acme-management", "MANAGEMENT_KEY"),
+    ] {
+        let world = World::with_stack(queue()).await;
+        let key = || {
+            let secret = world.server.get::<Secret>(NAMESPACE, name).unwrap();
+            secret.data.unwrap()["key"].0.clone()
+        };
+        let first = key();
+        assert_eq!(first.len(), 32);
+        assert!(env_of(&world, "acme-app").contains(&variable.to_owned()));
+        assert!(!env_of(&world, "acme-worker").contains(&variable.to_owned()));
+        world.server.edit::<Secret>(NAMESPACE, name, |secret| {
+            secret["data"]["key"] = "bmV3".into();
+        });
+        world.settle().await;
+        assert_eq!(key(), b"new");
+        let writes = world.child_writes();
+        assert!(
+            writes.len() == 1 && writes[0].ends_with("/deployments/acme-app"),
+            "{writes:?}"
+        );
+        world.server.delete::<Secret>(NAMESPACE, name);
+        world.settle().await;
+        assert!(key().len() == 32 && key() != first);
+        assert_eq!(world.condition("acme", "Degraded").status, "False");
+    }
 }
 
 #[tokio::test(start_paused = true)]

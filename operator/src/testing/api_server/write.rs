@@ -185,6 +185,7 @@ fn apply(
         .clone()
         .unwrap_or_else(|| json!({"apiVersion": body["apiVersion"], "kind": body["kind"]}));
     same_object(&object, &body)?;
+    keeps_finalizers(&object, &body)?;
     let wanted = match writer.subresource {
         Some(_) => json!({"status": body["status"]}),
         None => {
@@ -256,6 +257,26 @@ fn same_object(live: &Value, wanted: &Value) -> Result<(), Refusal> {
                 format!("the object has been modified: {field} is {live}, not {wanted}"),
             ));
         }
+    }
+    Ok(())
+}
+
+/// Refuses new finalizers of an object that is being deleted.
+fn keeps_finalizers(live: &Value, wanted: &Value) -> Result<(), Refusal> {
+    let of = |object: &Value| {
+        object["metadata"]["finalizers"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
+    let is_new = of(wanted)
+        .iter()
+        .any(|finalizer| !of(live).contains(finalizer));
+    if is_new && live["metadata"]["deletionTimestamp"].is_string() {
+        return Err(Refusal::new(
+            422,
+            "no new finalizers can be added if the object is being deleted",
+        ));
     }
     Ok(())
 }

@@ -13,3 +13,7 @@ pub use service::service;
 pub const PORT: i32 = 3000;
 /// Name of the port of the public routes.
 const PORT_NAME: &str = "http";
+/// Port of the routes with which the operator manages links.
+pub const MANAGEMENT_PORT: i32 = 9091;
+/// Name of that port.
+const MANAGEMENT_PORT_NAME: &str = "management";

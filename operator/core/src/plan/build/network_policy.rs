@@ -42,7 +42,8 @@ pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
     }
 }
 
-/// Returns the NetworkPolicy `<stack>-app`: requests from the gateway, scrapes of the internal port.
+/// Returns the NetworkPolicy `<stack>-app`: requests from the gateway, scrapes of the internal port, and the operator's
+/// requests about links.
 pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
     let requests = match &stack.gateway.routing {
         Routing::IngressNginx { .. } => allowed_peers_and(stack, pods(stack, Component::Gateway)),
@@ -56,6 +57,7 @@ pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
         vec![
             allow(requests, app::PORT),
             allow(scrapers(stack), monitoring::INTERNAL_PORT),
+            allow(vec![stack.operator.clone()], app::MANAGEMENT_PORT),
         ],
     )
 }
@@ -457,5 +459,7 @@ mod tests {
         let rules = app(&stack).spec.unwrap().ingress.unwrap();
         assert!(!rules[0].from.as_ref().unwrap().contains(&scraper));
         assert!(rules[1].from.as_ref().unwrap().contains(&scraper));
+        let operator = vec![stack.operator];
+        assert_eq!(rules[2].from, Some(operator), "links are the operator's");
     }
 }

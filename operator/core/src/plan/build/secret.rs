@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 
 use crate::{
     model::{
-        credentials::{checksum_name, job_ids_name},
+        credentials::{checksum_name, job_ids_name, management_name},
         desired::DesiredSecret,
         metadata::{Component, component_name},
         stack::{Credential, ManagedStore, ValidatedStack},
@@ -13,8 +13,13 @@ use crate::{
     plan::stores::Definition,
 };
 
+/// Returns the Secrets with the keys of the stack itself.
+pub fn own(stack: &ValidatedStack) -> [DesiredSecret; 3] {
+    [checksum(stack), job_ids(stack), management(stack)]
+}
+
 /// Returns the Secret `<stack>-checksum` with the key for checksums.
-pub fn checksum(stack: &ValidatedStack) -> DesiredSecret {
+fn checksum(stack: &ValidatedStack) -> DesiredSecret {
     let name = checksum_name(&stack.identity.name);
     desired(stack, name, Component::Stack, &stack.checksum_key)
 }
@@ -23,6 +28,12 @@ pub fn checksum(stack: &ValidatedStack) -> DesiredSecret {
 pub fn job_ids(stack: &ValidatedStack) -> DesiredSecret {
     let name = job_ids_name(&stack.identity.name);
     desired(stack, name, Component::App, &stack.app.job_ids.key)
+}
+
+/// Returns the Secret `<stack>-management` with the key with which the operator manages links.
+fn management(stack: &ValidatedStack) -> DesiredSecret {
+    let name = management_name(&stack.identity.name);
+    desired(stack, name, Component::App, &stack.app.management.key)
 }
 
 /// Returns the Secret `<stack>-<component>` with the credentials of a store.
@@ -65,6 +76,7 @@ fn desired(
 mod tests {
     use super::*;
     use crate::{
+        model::stack::App,
         plan::stores::{self, postgres},
         testing::{
             golden,
@@ -77,6 +89,7 @@ mod tests {
         let stack = every_profile();
         golden("secret-checksum", &checksum(&stack).secret);
         golden("secret-job-ids", &job_ids(&stack).secret);
+        golden("secret-management", &management(&stack).secret);
         for (definition, managed) in stores::managed(&stack) {
             let component = definition.component;
             let name = format!("secret-{}", component.as_str());
@@ -99,21 +112,25 @@ mod tests {
     fn data_is_written_only_when_it_was_minted() {
         let live = minimal_stack();
         let database = live.database.as_ref().unwrap().managed().unwrap();
-        assert_eq!(checksum(&live).create, None);
-        assert_eq!(job_ids(&live).create, None);
+        assert!(own(&live).iter().all(|secret| secret.create.is_none()));
         assert_eq!(store(&live, &postgres::STORE, database).create, None);
 
         let new = minimal_stack().with_new_secrets();
         let database = new.database.as_ref().unwrap().managed().unwrap();
         let created = store(&new, &postgres::STORE, database).create.unwrap();
         assert_eq!(created.data.as_ref(), Some(&database.credentials.data));
+        let created = own(&new).map(|secret| secret.create.unwrap().data.unwrap());
+        let (
+            App {
+                job_ids,
+                management,
+                ..
+            },
+            checksum,
+        ) = (new.app, new.checksum_key);
         assert_eq!(
-            checksum(&new).create.unwrap().data,
-            Some(new.checksum_key.data.clone())
-        );
-        assert_eq!(
-            job_ids(&new).create.unwrap().data,
-            Some(new.app.job_ids.key.data)
+            created,
+            [checksum.data, job_ids.key.data, management.key.data]
         );
     }
 

@@ -84,7 +84,7 @@ fn names_without(lacks: &[&str]) -> Vec<&'static str> {
     rest
 }
 
-const MINIMAL: [&str; 25] = [
+const MINIMAL: [&str; 26] = [
     "NetworkPolicy/acme-default-deny",
     "NetworkPolicy/acme-app",
     "NetworkPolicy/acme-gateway",
@@ -96,6 +96,7 @@ const MINIMAL: [&str; 25] = [
     "ServiceAccount/acme-postgres",
     "Secret/acme-checksum",
     "Secret/acme-job-ids",
+    "Secret/acme-management",
     "Secret/acme-postgres",
     "ConfigMap/acme-gateway",
     "PersistentVolumeClaim/acme-postgres",

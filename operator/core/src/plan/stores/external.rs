@@ -47,14 +47,18 @@ impl Informant {
     }
 }
 
-/// Returns the address of the pod to ask for the state of the stores: the newest pod of the app that is ready, because
-/// it has the current settings. The app uses every store.
+/// Returns the address of the pod to ask for the state of the stores. The app uses every store.
 pub fn informant(pods: &[Arc<Pod>]) -> Option<SocketAddr> {
+    app_at(pods, INTERNAL_PORT)
+}
+
+/// Returns the address of a port of the newest pod of the app that is ready, because it has the current settings.
+pub(in crate::plan) fn app_at(pods: &[Arc<Pod>], port: i32) -> Option<SocketAddr> {
     let newest = pods::of(pods, Component::App)
         .filter(|pod| is_ready(pod))
         .max_by_key(|pod| (pod.metadata.creation_timestamp.clone(), pod.name_any()))?;
     let address: IpAddr = newest.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;
-    Some(SocketAddr::new(address, u16::try_from(INTERNAL_PORT).ok()?))
+    Some(SocketAddr::new(address, u16::try_from(port).ok()?))
 }
 
 /// Returns true when a pod is ready.

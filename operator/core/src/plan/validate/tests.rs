@@ -15,6 +15,7 @@ use crate::{
     model::{
         access::Access,
         checksum::find_of_user,
+        credentials::{JOB_IDS_KEY, MANAGEMENT_KEY},
         defaults::PodTemplatePolicy,
         external,
         facts::{
@@ -44,6 +45,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         identity: StackIdentity::of(stack).unwrap(),
         checksum_key: CredentialState::Existing(data(&[(CHECKSUM_KEY, "k")])),
         job_ids: CredentialState::Existing(data(&[(JOB_IDS_KEY, "k")])),
+        management: CredentialState::Existing(data(&[(MANAGEMENT_KEY, "k")])),
         database,
         optional: BTreeMap::new(),
         queue: QueueFacts::default(),

@@ -57,6 +57,7 @@ impl ValidatedStack {
     pub fn with_new_secrets(mut self) -> Self {
         self.checksum_key.is_new = true;
         self.app.job_ids.key.is_new = true;
+        self.app.management.key.is_new = true;
         for store in self.managed_stores_mut() {
             store.credentials.is_new = true;
         }

@@ -7,11 +7,11 @@ use k8s_openapi::api::{
     core::v1::{Container, EnvVar, PodSecurityContext, PodSpec},
 };
 
-use super::{PORT, PORT_NAME};
+use super::{MANAGEMENT_PORT, MANAGEMENT_PORT_NAME, PORT, PORT_NAME};
 use crate::{
     api::ClientAddress,
     model::{
-        credentials::{JOB_IDS_KEY, job_ids_name},
+        credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, job_ids_name, management_name},
         metadata::Component,
         stack::{App, Auth, ValidatedStack},
     },
@@ -52,12 +52,15 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
 
 /// Returns the checksum of the Secrets that the app reads when it starts.
 fn checksum(stack: &ValidatedStack) -> String {
+    let app = &stack.app;
+    let own = [
+        Some(&app.management),
+        stack.publishes_jobs().then_some(&app.job_ids),
+    ];
+    let own = own.into_iter().flatten().map(|own| own.checksum.clone());
     let stores = clients::checksum(stack, Component::App);
-    if stack.publishes_jobs() {
-        format!("{stores}.{}", stack.app.job_ids.checksum)
-    } else {
-        stores
-    }
+    let checksums: Vec<String> = std::iter::once(stores).chain(own).collect();
+    checksums.join(".")
 }
 
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {
@@ -97,6 +100,7 @@ fn serve(stack: &ValidatedStack) -> Container {
         ports: Some(vec![
             pod::port(PORT_NAME, PORT),
             pod::port(INTERNAL_PORT_NAME, INTERNAL_PORT),
+            pod::port(MANAGEMENT_PORT_NAME, MANAGEMENT_PORT),
         ]),
         startup_probe: Some(pod::with_timing(live(), 1, 2, 60)),
         liveness_probe: Some(pod::with_timing(live(), 10, 5, 3)),
@@ -112,6 +116,9 @@ fn serve(stack: &ValidatedStack) -> Container {
 
 /// The space for the data on the volume of the database.
 const CAPACITY: &str = "DATABASE_CAPACITY_BYTES";
+
+/// The key of the operator for the port on which it manages links.
+const MANAGEMENT: &str = "MANAGEMENT_KEY";
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let app = &stack.app;
@@ -139,6 +146,11 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     env.extend(memory::env());
     env.extend(app.auth.iter().flat_map(auth));
     env.extend(jobs(stack));
+    env.push(pod::secret_env(
+        MANAGEMENT,
+        &management_name(&stack.identity.name),
+        MANAGEMENT_KEY,
+    ));
     let retention_days = stack.purge.retention_days.to_string();
     env.push(pod::env("PURGE_RETENTION_DAYS", retention_days));
     // Left out at the app's own default, which almost every stack has.
@@ -271,7 +283,12 @@ mod tests {
         let app = &stack.app;
         let variables = [auth(app.auth.as_ref().unwrap()), links(app)];
         assert_eq!(variables[1].len(), 9);
-        for name in ["GATEWAY_HOSTS", "PURGE_RETENTION_DAYS", CAPACITY] {
+        for name in [
+            "GATEWAY_HOSTS",
+            "PURGE_RETENTION_DAYS",
+            CAPACITY,
+            MANAGEMENT,
+        ] {
             assert!(known.contains(&name), "{name}");
         }
         for variable in variables.into_iter().flatten() {

@@ -1,0 +1,147 @@
+//! The next step for one ShortLink.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use kube_core::ResourceExt;
+
+use super::{
+    is_held,
+    status::{LinkVerdict, reported},
+    target,
+};
+use crate::{
+    api::{LinksSpec, ShortLink},
+    model::link_permission::allowed,
+};
+
+/// Time for which the operator tries to reach the app of a stack before a deleted ShortLink goes without it.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+/// Time for which a ShortLink keeps what is known of it while the app of its stack cannot be reached. Otherwise each restart
+/// of an app would change the status of all its ShortLinks twice.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
+/// Time until a ShortLink of which nothing is known is told that the app cannot be reached. Just after its start, the operator
+/// knows no pods yet.
+const UNKNOWN_FOR: Duration = Duration::from_secs(5);
+
+/// The stack that a ShortLink names.
+#[derive(Clone, Copy, Debug)]
+pub enum StackState<'a> {
+    /// There is none in the namespaces that the operator watches.
+    Missing,
+    /// It is being deleted.
+    Deleted,
+    /// The operator of another class has it.
+    Foreign,
+    /// Its app can be asked.
+    Reachable(&'a LinksSpec),
+    /// Its app cannot be asked.
+    Unreachable {
+        /// `None` if the resource cannot be parsed.
+        links: Option<&'a LinksSpec>,
+        /// The reason, as part of a sentence.
+        why: &'a str,
+        /// Time since the app was last reached, or since the operator began to try.
+        since: Duration,
+    },
+}
+
+/// The next step for a ShortLink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing.
+    Rest,
+    /// Nothing yet: the app may be reached later, and the time of a state may be over.
+    Wait,
+    /// The status says this; the app is not asked.
+    Report(LinkVerdict),
+    /// The app makes the link as it is asked for.
+    Apply,
+    /// The app ends the ownership of the link, then the finalizer goes.
+    Release,
+    /// The finalizer goes and the app is not asked, because its database goes too or has no one to answer for it.
+    Forget,
+    /// The finalizer goes although the app was not reached, and the link stays as it is.
+    Leave,
+}
+
+/// Returns the next step for a ShortLink.
+pub fn step(link: &ShortLink, stack: StackState<'_>, now: Timestamp) -> Step {
+    match &link.metadata.deletion_timestamp {
+        Some(deleted) if is_held(link) => release(age(deleted.0, now), stack),
+        // Nothing was claimed for it.
+        Some(_) => Step::Rest,
+        None => keep(link, stack),
+    }
+}
+
+fn release(age: Duration, stack: StackState<'_>) -> Step {
+    let tried = match stack {
+        StackState::Missing | StackState::Deleted => return Step::Forget,
+        StackState::Reachable(_) => return Step::Release,
+        StackState::Foreign => age,
+        // An operator that was away begins to try anew.
+        StackState::Unreachable { since, .. } => age.min(since),
+    };
+    if tried < PATIENCE {
+        Step::Wait
+    } else {
+        Step::Leave
+    }
+}
+
+fn keep(link: &ShortLink, stack: StackState<'_>) -> Step {
+    let (namespace, name) = target(link);
+    let links = match stack {
+        StackState::Foreign => return Step::Rest,
+        StackState::Missing => {
+            return Step::Report(LinkVerdict::no(
+                link,
+                "StackNotFound",
+                format!(
+                    "ShortenerStack {namespace}/{name} does not exist, or not in a namespace that the operator watches: create it"
+                ),
+            ));
+        }
+        StackState::Deleted => {
+            return Step::Report(LinkVerdict::no(
+                link,
+                "StackNotFound",
+                format!("ShortenerStack {namespace}/{name} is being deleted"),
+            ));
+        }
+        StackState::Reachable(links) => Some(links),
+        StackState::Unreachable { links, .. } => links,
+    };
+    let own = link.namespace().unwrap_or_default();
+    let allowed = links.map_or(Ok(()), |links| {
+        allowed(links, &namespace, &own, &link.spec.code)
+    });
+    if let Err(refused) = allowed {
+        let message = refused.to_string();
+        return Step::Report(LinkVerdict::no(link, refused.reason(), message));
+    }
+    let StackState::Unreachable { why, since, .. } = stack else {
+        return Step::Apply;
+    };
+    // Another reason is not news: with each, the statuses of thousands of links would change.
+    let told = reported(link).filter(|ready| ready.observed_generation == link.metadata.generation);
+    let stays = match told.map(|ready| ready.status.as_str()) {
+        None => since < UNKNOWN_FOR,
+        Some("Unknown") => true,
+        Some(_) => since < KNOWN_FOR,
+    };
+    if stays {
+        return Step::Wait;
+    }
+    Step::Report(LinkVerdict::unknown(
+        link,
+        format!(
+            "ShortenerStack {namespace}/{name} cannot be reached: {why}; the operator goes on trying"
+        ),
+    ))
+}
+
+fn age(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or_default()
+}
