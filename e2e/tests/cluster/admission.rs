@@ -4,9 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use http::Request;
-use kube::{Client, api::DynamicObject};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 use shortener_e2e::{Provider, Space, Stack, await_condition, base_spec, merge};
+use shortener_operator_core::api::ShortLink;
 
 #[tokio::test]
 async fn the_sample_of_the_readme_is_short_and_valid() -> Result<()> {
@@ -154,6 +158,38 @@ async fn a_stack_passes_to_another_operator_only_while_it_is_paused() -> Result<
     .await
 }
 
+#[tokio::test]
+async fn a_short_link_keeps_its_stack_its_code_and_its_destination() -> Result<()> {
+    Space::with("short-link", async |space| {
+        let links: Api<ShortLink> = Api::namespaced(space.client.clone(), &space.name);
+        let url = "https://example.com/";
+        // No stack has that name, so the operator does nothing but say so.
+        let spec = json!({"stackRef": {"name": "absent"}, "code": "sale", "url": url});
+        let link = ShortLink::new("sale", serde_json::from_value(spec)?);
+        let created = links.create(&PostParams::default(), &link).await?;
+        assert_eq!(created.spec, link.spec);
+        let edit = async |spec: Value| {
+            let patch = Patch::Merge(json!({"spec": spec}));
+            links.patch("sale", &PatchParams::default(), &patch).await
+        };
+        for (change, message) in [
+            (json!({"stackRef": {"name": "other"}}), "stackRef cannot change"),
+            (json!({"stackRef": {"namespace": "other"}}), "stackRef cannot change"),
+            (json!({"code": "other"}), "code cannot change"),
+            (json!({"url": "https://example.com/other"}), "url cannot change"),
+        ] {
+            let refused = edit(change.clone()).await.err();
+            let refused = refused.with_context(|| format!("{change} is accepted"))?;
+            ensure!(refused.to_string().contains(message), "{change}: {refused}");
+        }
+        edit(json!({"title": "Sale", "tags": ["shop"], "enabled": false, "deletionPolicy": "Delete"}))
+            .await
+            .context("the rest cannot change")?;
+        Ok(())
+    })
+    .await
+}
+
 /// Checks that an edit of a stack is refused with this message.
 async fn edit_is_refused(stack: &Stack, edit: Value, message: &str) -> Result<()> {
     match stack.edit(edit.clone()).await {
@@ -188,9 +224,11 @@ async fn refused_as_expected(space: &Space, file: &Path) -> Result<()> {
 /// Sends the request of `kubectl apply` for a new object, as a dry run. `unknown` says what becomes of unknown fields:
 /// `Strict` refuses them, as kubectl does, and `Ignore` removes them.
 pub(super) async fn create(space: &Space, object: &Value, unknown: &str) -> Result<DynamicObject> {
+    let kind = object["kind"].as_str().context("the object has no kind")?;
     let url = format!(
-        "/apis/shortener.dev/v1alpha1/namespaces/{}/shortenerstacks?dryRun=All&fieldValidation={unknown}",
-        space.name
+        "/apis/shortener.dev/v1alpha1/namespaces/{}/{}s?dryRun=All&fieldValidation={unknown}",
+        space.name,
+        kind.to_lowercase()
     );
     let client: &Client = &space.client;
     let request = Request::post(url)

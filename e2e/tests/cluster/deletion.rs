@@ -15,18 +15,20 @@ use shortener_e2e::{
 };
 
 /// The objects that outlive a stack under the policy `Retain`.
-const DATA: [&str; 4] = [
+const DATA: [&str; 5] = [
     "Secret/acme-checksum",
     "Secret/acme-job-ids",
+    "Secret/acme-management",
     "Secret/acme-postgres",
     "PersistentVolumeClaim/acme-postgres",
 ];
 
 /// The same for a stack with every profile and the managed telemetry backend.
-const DATA_OF_EVERY_PROFILE: [&str; 11] = [
+const DATA_OF_EVERY_PROFILE: [&str; 12] = [
     "Secret/acme-cache",
     "Secret/acme-checksum",
     "Secret/acme-job-ids",
+    "Secret/acme-management",
     "Secret/acme-postgres",
     "Secret/acme-qdrant",
     "Secret/acme-rabbitmq",

@@ -32,6 +32,7 @@ mod public_tasks;
 mod purge;
 mod queue;
 mod references;
+mod short_links;
 mod status;
 mod switches;
 mod telemetry_outages;
