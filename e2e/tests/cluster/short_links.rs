@@ -105,44 +105,44 @@ async fn a_short_link_is_served_as_its_spec_says_until_it_is_deleted() -> Result
     Space::with("short-link", async |space| {
         let (stack, gateway, links) = serve(space).await?;
         links
-            .apply("docs", "docs", json!({"title": "Docs"}))
+            .apply("guide", "guide", json!({"title": "Docs"}))
             .await?;
-        links.until("docs", "True", "Serving").await?;
-        gateway.assert_redirects("docs", URL).await?;
-        let shown = links.api.get("docs").await?;
+        links.until("guide", "True", "Serving").await?;
+        gateway.assert_redirects("guide", URL).await?;
+        let shown = links.api.get("guide").await?;
         let short_url = shown.data["status"]["shortURL"].as_str();
         ensure!(
-            short_url.is_some_and(|url| url.ends_with("/docs")),
+            short_url.is_some_and(|url| url.ends_with("/guide")),
             "{shown:?}"
         );
 
         // Nobody else changes the link.
-        let request = gateway.request(Method::DELETE, "/api/admin/links/docs");
+        let request = gateway.request(Method::DELETE, "/api/admin/links/guide");
         let refused = gateway.send(request.bearer_auth(KEY)).await?;
         ensure!(refused.status == 409, "{refused:?}");
-        let owner = format!("ShortLink {}/docs", space.name);
+        let owner = format!("ShortLink {}/guide", space.name);
         ensure!(refused.body.contains(&owner), "{refused:?}");
-        let renamed = links.apply("docs", "other", json!({})).await;
+        let renamed = links.apply("guide", "other", json!({})).await;
         let refusal = format!("{:#}", renamed.expect_err("the code changed"));
         ensure!(refusal.contains("code cannot change"), "{refusal}");
 
         // What a hand changed in the database is put back with the next change at the latest.
-        psql(&stack, "delete from link_labels where code = 'docs'").await?;
+        psql(&stack, "delete from link_labels where code = 'guide'").await?;
         links
-            .apply("docs", "docs", json!({"title": "Docs", "enabled": false}))
+            .apply("guide", "guide", json!({"title": "Docs", "enabled": false}))
             .await?;
-        links.until("docs", "True", "LinkDisabled").await?;
-        until_status(&gateway, "docs", 410).await?;
-        let title = psql(&stack, "select title from link_labels where code = 'docs'").await?;
+        links.until("guide", "True", "LinkDisabled").await?;
+        until_status(&gateway, "guide", 410).await?;
+        let title = psql(&stack, "select title from link_labels where code = 'guide'").await?;
         assert_eq!(title.trim(), "Docs");
         links
-            .apply("docs", "docs", json!({"title": "Docs"}))
+            .apply("guide", "guide", json!({"title": "Docs"}))
             .await?;
-        links.until("docs", "True", "Serving").await?;
-        until_status(&gateway, "docs", 302).await?;
+        links.until("guide", "True", "Serving").await?;
+        until_status(&gateway, "guide", 302).await?;
 
-        links.delete("docs").await?;
-        until_status(&gateway, "docs", 410).await
+        links.delete("guide").await?;
+        until_status(&gateway, "guide", 410).await
     })
     .await
 }

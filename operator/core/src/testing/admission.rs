@@ -152,8 +152,20 @@ impl Admission {
         if exceeds(schema, "maxItems", items.len()) {
             refusals.push(format!("{path}: has too many items"));
         }
-        let different: BTreeSet<String> = items.iter().map(Value::to_string).collect();
-        if schema["x-kubernetes-list-type"] == "set" && different.len() < items.len() {
+        let keys = &schema["x-kubernetes-list-map-keys"];
+        let identity = |item: &Value| match keys.as_array() {
+            Some(keys) => keys
+                .iter()
+                .map(|key| item[key.as_str().unwrap_or_default()].to_string())
+                .collect(),
+            None => item.to_string(),
+        };
+        let different: BTreeSet<String> = items.iter().map(identity).collect();
+        let is_unique = matches!(
+            schema["x-kubernetes-list-type"].as_str(),
+            Some("set" | "map")
+        );
+        if is_unique && different.len() < items.len() {
             refusals.push(format!("{path}: has an item twice"));
         }
         for item in items {
