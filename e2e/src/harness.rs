@@ -30,7 +30,7 @@ pub use checkout::checkout;
 pub use children::{Child, child_kinds, children_of, monitoring_kinds};
 pub use curve::Curve;
 pub use forward::Forward;
-pub use kubectl::{kubectl, kubectl_with_input, run};
+pub use kubectl::{kubectl, kubectl_with_input, psql, run};
 pub use likeness::{alike, await_alike};
 pub use memory::MemoryMeter;
 pub use merge::merge;

@@ -12,6 +12,14 @@ pub async fn kubectl(stack: &Stack, arguments: &[&str]) -> Result<String> {
     kubectl_with_input(stack, arguments, "").await
 }
 
+/// Runs a SQL statement without double quotes in the managed database of a stack. Returns the rows, with `|` between columns.
+pub async fn psql(stack: &Stack, statement: &str) -> Result<String> {
+    let script = format!(r#"psql -U "$POSTGRES_USER" -d "$POSTGRES_DB" -Atc "{statement}""#);
+    let pod = format!("{}-postgres-0", stack.name);
+    let exec = ["exec", &pod, "-c", "postgres", "--", "sh", "-c", &script];
+    kubectl(stack, &exec).await
+}
+
 /// Like [`kubectl`] with text on the standard input, where a password belongs.
 pub async fn kubectl_with_input(stack: &Stack, arguments: &[&str], input: &str) -> Result<String> {
     let mut command = Command::new("kubectl");

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use shortener_e2e::{
     GatewayClient, Provider, Space, Stack, await_condition, checkout, kubectl, kubectl_with_input,
-    restricted_container, restricted_pod, run,
+    psql, restricted_container, restricted_pod, run,
 };
 use tokio::{process::Command, sync::watch, task::JoinHandle};
 
@@ -91,19 +91,8 @@ async fn cut(space: &Space, stack: &Stack) -> Result<()> {
 
 /// Waits until the server has this major version. It restarts once more without the volume of the backups.
 async fn runs(stack: &Stack, major: &str) -> Result<()> {
-    let query = r#"psql -U "$POSTGRES_USER" -d "$POSTGRES_DB" -Atc 'show server_version_num'"#;
-    let exec = [
-        "exec",
-        "acme-postgres-0",
-        "-c",
-        "postgres",
-        "--",
-        "sh",
-        "-c",
-        query,
-    ];
     await_condition("the server has the major version", async || {
-        let version = kubectl(stack, &exec).await?;
+        let version = psql(stack, "show server_version_num").await?;
         ensure!(version.starts_with(major), "{version}");
         Ok(())
     })

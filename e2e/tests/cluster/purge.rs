@@ -2,13 +2,7 @@
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use shortener_e2e::{Provider, Space, Stack, kubectl};
-
-async fn psql(stack: &Stack, statement: &str) -> Result<String> {
-    let psql = format!(r#"psql -U "$POSTGRES_USER" -d "$POSTGRES_DB" -tAc "{statement}""#);
-    let exec = ["exec", "acme-postgres-0", "-c", "postgres", "--"];
-    kubectl(stack, &[&exec[..], &["sh", "-c", &psql]].concat()).await
-}
+use shortener_e2e::{Provider, Space, kubectl, psql};
 
 #[tokio::test]
 async fn a_job_of_the_cron_job_leaves_tombstones_of_expired_links() -> Result<()> {

@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Condition, GatewayClient, Provider, Space, Stack, await_condition, condition_of, kubectl,
+    Condition, GatewayClient, Provider, Space, Stack, await_condition, condition_of, psql,
 };
 
 const KEY: &str = "e2e-key-of-a-client-with-every-scope";
@@ -90,16 +90,6 @@ async fn until_status(gateway: &GatewayClient, code: &str, status: u16) -> Resul
     .await
 }
 
-async fn psql(stack: &Stack, statement: &str) -> Result<String> {
-    let script = format!("psql -U \"$POSTGRES_USER\" -d \"$POSTGRES_DB\" -Atc \"{statement}\"");
-    let pod = format!("{}-postgres-0", stack.name);
-    kubectl(
-        stack,
-        &["exec", &pod, "-c", "postgres", "--", "sh", "-c", &script],
-    )
-    .await
-}
-
 #[tokio::test]
 async fn a_short_link_is_served_as_its_spec_says_until_it_is_deleted() -> Result<()> {
     Space::with("short-link", async |space| {
@@ -116,7 +106,7 @@ async fn a_short_link_is_served_as_its_spec_says_until_it_is_deleted() -> Result
             "{shown:?}"
         );
 
-        // Nobody else changes the link.
+        // The API changes no link of a ShortLink.
         let request = gateway.request(Method::DELETE, "/api/admin/links/guide");
         let refused = gateway.send(request.bearer_auth(KEY)).await?;
         ensure!(refused.status == 409, "{refused:?}");

@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use shortener_e2e::{
     GatewayClient, Provider, Release, Space, Stack, await_condition, base_spec, checkout, kubectl,
-    merge, settled,
+    merge, psql, settled,
 };
 use shortener_operator_core::definition::missing_fields;
 
@@ -204,11 +204,8 @@ impl Known {
 
     /// Counts the rows of the database.
     async fn rows(&self, stack: &Stack) -> Result<()> {
-        let script = format!("psql -U \"$POSTGRES_USER\" -d \"$POSTGRES_DB\" -Atc '{ROWS}'");
-        let pod = format!("{}-postgres-0", stack.name);
-        let exec = ["exec", &pod, "-c", "postgres", "--", "sh", "-c", &script];
         let expected = format!("{}|{}", self.links.len(), self.jobs);
-        let found = kubectl(stack, &exec).await?;
+        let found = psql(stack, ROWS).await?;
         ensure!(
             found.trim() == expected,
             "links|jobs: {expected} became {found}"
