@@ -22,8 +22,6 @@ use self::{
 use super::{admin::links::record, shorten::whole_microseconds};
 use crate::{body, error::Error, state::AppState};
 
-/// The maximum number of links in a request.
-pub const MAX_LINKS: usize = 100;
 /// The maximum size of a request in bytes.
 pub const MAX_BODY: usize = 128 * 1024;
 /// The time after which no further link is begun. It leaves time for the last one within the time limit of the request.

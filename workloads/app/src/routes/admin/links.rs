@@ -1,7 +1,7 @@
 //! The management of links: to look at them, take them down, change and delete them, and create many at once.
 
 pub mod bodies;
-mod fields;
+pub(in crate::routes) mod fields;
 mod many;
 
 use axum::{
@@ -30,6 +30,8 @@ use crate::{
 const PATH: &str = "/api/admin/links/";
 /// The maximum size of a change in bytes.
 pub const MAX_BODY: usize = 16 * 1024;
+/// The maximum number of links that one request creates or applies.
+pub const MAX_LINKS: usize = 100;
 
 /// Returns a link without following it.
 pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {

@@ -3,14 +3,13 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::MAX_LINKS;
 use crate::{
     code::Code,
     destination::Destinations,
     error::Error,
     faults::Faults,
     routes::{
-        admin::plain_text,
+        admin::{links::fields::links, plain_text},
         labels,
         shorten::{MAX_LIFE, whole_microseconds},
     },
@@ -48,16 +47,6 @@ pub(super) fn asked(
 /// Returns [`Error::InvalidFields`] if there are none or too many, or if a field of one is invalid.
 pub(super) fn releases(body: Map<String, Value>) -> Result<Vec<Release>, Error> {
     links(body)?.into_iter().map(released).collect()
-}
-
-fn links(mut body: Map<String, Value>) -> Result<Vec<Value>, Error> {
-    match body.remove("links") {
-        Some(Value::Array(links)) if (1..=MAX_LINKS).contains(&links.len()) => Ok(links),
-        _ => {
-            let rule = format!("must be an array of 1 to {MAX_LINKS} links");
-            Err(Error::invalid("links", rule))
-        }
-    }
 }
 
 fn ask(link: Value, destinations: &Destinations, now: Timestamp) -> Asked {

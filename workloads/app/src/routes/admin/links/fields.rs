@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{self as admin, page_size, parameters, text},
+    MAX_LINKS,
     bodies::{DisableRequest, LinksRequest, ReasonRequest},
 };
 use crate::{
@@ -23,9 +24,6 @@ use crate::{
     },
     target,
 };
-
-/// The maximum number of links that one request creates.
-const MAX_LINKS: usize = 100;
 
 /// Parses a takedown. Returns it with its reason.
 ///
@@ -123,11 +121,11 @@ fn expiry(
     }
 }
 
-/// Returns the links to be created. Their fields are parsed one by one later.
+/// Returns the links of a request. Their fields are parsed one by one later.
 ///
 /// # Errors
 /// Returns [`Error::InvalidFields`] if there are none or too many.
-pub(super) fn links(body: Map<String, Value>) -> Result<Vec<Value>, Error> {
+pub(in crate::routes) fn links(body: Map<String, Value>) -> Result<Vec<Value>, Error> {
     match body::fields::<LinksRequest>(body)?.links {
         Some(Value::Array(links)) if (1..=MAX_LINKS).contains(&links.len()) => Ok(links),
         _ => {
