@@ -52,7 +52,7 @@ pub struct Apps {
     pub write_deadline: WriteDeadline,
 }
 
-/// What all workers share.
+/// The state that all workers share.
 struct Shared {
     context: Arc<Context>,
     apps: Apps,

@@ -1,4 +1,4 @@
-//! What a worker has done, in memory: the watch shows it later, and what is done needs no request.
+//! The finished work of a worker, in memory. The watch shows it only later, and until then no request repeats it.
 
 use std::{
     collections::{HashMap, HashSet},

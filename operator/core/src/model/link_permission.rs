@@ -1,4 +1,4 @@
-//! Who may have ShortLinks of a stack.
+//! The namespaces whose ShortLinks a stack takes, and the codes that it gives them.
 
 use crate::api::LinksSpec;
 

@@ -1,4 +1,4 @@
-//! What the operator does for a ShortLink, from the state of its stack and the answer of the stack's app.
+//! The next step for a ShortLink and its status, computed from the state of its stack and the answer of the app.
 
 mod decision;
 mod status;

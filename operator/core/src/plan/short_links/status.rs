@@ -10,7 +10,7 @@ const READY: &str = "Ready";
 /// Number of codes that an Event names.
 const NAMED: usize = 10;
 
-/// What the status of a ShortLink says.
+/// The content of a ShortLink's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkVerdict {
     /// Status of the condition: `True`, `False` or `Unknown`.
@@ -34,7 +34,7 @@ impl LinkVerdict {
         }
     }
 
-    /// Returns the verdict on a link whose state nobody tells.
+    /// Returns the verdict on a link whose app does not answer.
     pub(super) fn unknown(link: &ShortLink, message: String) -> Self {
         Self {
             ready: "Unknown",

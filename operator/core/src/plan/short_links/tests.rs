@@ -224,6 +224,10 @@ fn a_request_has_at_most_a_hundred_links_and_128_kibibytes() {
     );
     let (_, count) = batch(["a".repeat(MAX_BODY), String::new()]).unwrap();
     assert_eq!(count, 1);
+    // What the app takes.
+    use shortener_app::routes;
+    assert_eq!(MAX_LINKS, routes::admin::links::MAX_LINKS);
+    assert_eq!(MAX_BODY, routes::short_links::MAX_BODY);
 }
 
 #[test]

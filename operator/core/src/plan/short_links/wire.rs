@@ -77,14 +77,14 @@ impl LinkToRelease {
     }
 }
 
-/// What became of a link to apply.
+/// The result of applying a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Applied {
     Created,
     Changed,
     Unchanged,
-    /// The code belongs to somebody else.
+    /// Another ShortLink, or a link without one, has the code.
     Taken,
     Expired,
     Deleted,
