@@ -1,6 +1,7 @@
 //! The cluster: namespaces, stacks and their objects, the operator, and waiting for them. It uses neither `clients`
 //! nor `fixtures`.
 
+mod access;
 mod checkout;
 mod children;
 mod curve;
@@ -26,6 +27,7 @@ mod usage;
 mod wait;
 mod witness;
 
+pub use access::is_allowed;
 pub use checkout::checkout;
 pub use children::{Child, child_kinds, children_of, monitoring_kinds};
 pub use curve::Curve;

@@ -7,7 +7,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use shortener_e2e::{Operator, Provider, Space, Stack, await_condition, echo_spec};
+use shortener_e2e::{Operator, Provider, Space, Stack, await_condition, echo_spec, is_allowed};
 
 const USER: &str = "e2e-editor";
 const LABEL: &str = "shortener.dev/usable-by-stacks";
@@ -29,6 +29,17 @@ async fn editor(space: &Space) -> Result<Client> {
         .await?;
     let mut config = Config::infer().await?;
     config.auth_info.impersonate = Some(USER.to_owned());
+    // The API server reads bindings from a cache, so a new one counts only some moments later.
+    let right = json!({
+        "verb": "patch", "group": "shortener.dev", "resource": "shortenerstacks",
+        "namespace": space.name,
+    });
+    let question = json!({"user": USER, "resourceAttributes": right});
+    await_condition("the user may edit stacks", async || {
+        ensure!(is_allowed(&space.client, &question).await?, "not yet");
+        Ok(())
+    })
+    .await?;
     Ok(Client::try_from(config)?)
 }
 

@@ -21,14 +21,9 @@ mod starvation;
 mod upgrade;
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::{
-    apps::v1::Deployment, authorization::v1::SubjectAccessReview, core::v1::Namespace,
-};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{ListParams, PostParams},
-};
-use serde_json::{Value, json};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
+use kube::{Api, Client, ResourceExt, api::ListParams};
+use serde_json::json;
 use shortener_e2e::{Space, Stack, await_condition, give_up_profiled_stacks, run};
 use tokio::{
     process::Command,
@@ -92,12 +87,4 @@ async fn command(line: &str, input: &str) -> Result<String> {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
     run(command.args(words), input).await
-}
-
-/// Returns what the API server answers to a spec of a `SubjectAccessReview`.
-async fn is_allowed(client: &Client, question: &Value) -> Result<bool> {
-    let review = serde_json::from_value(json!({"spec": question}))?;
-    let reviews = Api::<SubjectAccessReview>::all(client.clone());
-    let answer = reviews.create(&PostParams::default(), &review).await?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
 }

@@ -12,9 +12,11 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use shortener_e2e::{OPERATOR_NAMESPACE, Operator, Space, Stack, await_condition, with_env};
+use shortener_e2e::{
+    OPERATOR_NAMESPACE, Operator, Space, Stack, await_condition, is_allowed, with_env,
+};
 
-use crate::{alone, is_allowed};
+use crate::alone;
 
 const VARIABLE: &str = "E2E_RIGHTS";
 

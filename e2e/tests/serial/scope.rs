@@ -7,9 +7,9 @@ use kube::{
     api::{ListParams, LogParams},
 };
 use serde_json::json;
-use shortener_e2e::{OPERATOR_NAMESPACE, Operator, Release, Space, conditions_of};
+use shortener_e2e::{OPERATOR_NAMESPACE, Operator, Release, Space, conditions_of, is_allowed};
 
-use crate::{alone, appears, is_allowed, unready_stack};
+use crate::{alone, appears, unready_stack};
 
 #[tokio::test]
 async fn an_operator_with_a_list_of_namespaces_works_there_alone() -> Result<()> {
