@@ -24,7 +24,7 @@ use futures::{
 };
 use kube::runtime::reflector::Store;
 use shortener_operator_core::{
-    api::ShortLink, model::metadata::StackKey, plan::short_links::target,
+    api::ShortLink, model::metadata::StackKey, plan::short_links::names,
 };
 use tokio::{
     sync::{Notify, Semaphore},
@@ -56,6 +56,7 @@ pub struct Apps {
 struct Shared {
     context: Arc<Context>,
     apps: Apps,
+    scopes: Vec<Option<String>>,
     /// ShortLinks of each scope.
     links: Vec<Store<ShortLink>>,
     /// Permits that limit concurrent writes to ShortLinks.
@@ -68,8 +69,14 @@ impl Shared {
     fn of_stack(&self, stack: &StackKey) -> Vec<Arc<ShortLink>> {
         let stores = self.links.iter();
         stores
-            .flat_map(|links| links.state_filter(|link| target(link) == *stack))
+            .flat_map(|links| links.state_filter(|link| names(link, stack)))
             .collect()
+    }
+
+    /// Returns true if a scope covers this namespace.
+    fn watches(&self, namespace: &str) -> bool {
+        let mut scopes = self.scopes.iter();
+        scopes.any(|scope| scope.as_ref().is_none_or(|scope| scope == namespace))
     }
 }
 
@@ -85,6 +92,7 @@ pub async fn run(
     let shared = Arc::new(Shared {
         context,
         apps,
+        scopes,
         links,
         permits: Semaphore::new(CONCURRENT),
         stop,

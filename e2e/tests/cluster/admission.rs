@@ -177,6 +177,8 @@ async fn a_short_link_keeps_its_stack_its_code_and_its_destination() -> Result<(
             (json!({"stackRef": {"namespace": "other"}}), "stackRef cannot change"),
             (json!({"code": "other"}), "code cannot change"),
             (json!({"url": "https://example.com/other"}), "url cannot change"),
+            (json!({"title": "a\nb"}), "spec.title in body should match"),
+            (json!({"tags": ["a,b"]}), "spec.tags[0] in body should match"),
         ] {
             let refused = edit(change.clone()).await.err();
             let refused = refused.with_context(|| format!("{change} is accepted"))?;

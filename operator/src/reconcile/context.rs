@@ -66,8 +66,8 @@ pub struct Context {
     pub permits: Semaphore,
     /// Class of the stacks that this operator reconciles; empty for those without one.
     pub class: String,
-    /// Stacks of all scopes and classes, for finding conflicts between them.
-    pub stacks: RwLock<Vec<Store<GuardedStack>>>,
+    /// Stacks of all classes for each scope: a namespace, or the whole cluster.
+    pub stacks: RwLock<Vec<(Option<String>, Store<GuardedStack>)>>,
     /// The specs that stacks were last reconciled with.
     pub specs: Specs,
     /// Claims of the stacks of all scopes on hosts.
@@ -163,19 +163,26 @@ impl Context {
 
     /// Returns every stack of all scopes and classes.
     pub fn known_stacks(&self) -> Vec<Arc<GuardedStack>> {
-        self.stacks.read().iter().flat_map(Store::state).collect()
+        let stacks = self.stacks.read();
+        stacks
+            .iter()
+            .flat_map(|(_, stacks)| stacks.state())
+            .collect()
     }
 
     /// Returns a stack of any scope and class.
     pub fn known_stack(&self, (namespace, name): &StackKey) -> Option<Arc<GuardedStack>> {
         let key = ObjectRef::new(name).within(namespace);
-        self.stacks.read().iter().find_map(|store| store.get(&key))
+        let stacks = self.stacks.read();
+        stacks.iter().find_map(|(_, stacks)| stacks.get(&key))
     }
 
-    /// Returns true when the stacks of this number of scopes are listed.
-    pub fn has_listed_stacks(&self, scopes: usize) -> bool {
-        let stacks = self.stacks.read();
-        stacks.len() == scopes && stacks.iter().all(is_listed)
+    /// Returns true when the stacks of a namespace are listed.
+    pub fn has_listed_stacks(&self, namespace: &str) -> bool {
+        let covers = |scope: &Option<String>| scope.as_ref().is_none_or(|scope| scope == namespace);
+        let scopes = self.stacks.read();
+        let mut scopes = scopes.iter();
+        scopes.any(|(scope, stacks)| covers(scope) && is_listed(stacks))
     }
 
     /// Returns true when the stack was deleted, its deletion has begun, or it has passed to another class, since its
@@ -185,7 +192,7 @@ impl Context {
         let stores = self.stacks.read();
         !stores
             .iter()
-            .filter_map(|store| store.get(&key))
+            .filter_map(|(_, stacks)| stacks.get(&key))
             .any(|stack| identity.is_live(stack.meta()) && is_of(&self.class, &stack))
     }
 

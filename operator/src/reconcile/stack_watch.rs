@@ -39,7 +39,8 @@ pub(super) fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Sta
         store,
         class: context.class.clone(),
     };
-    context.stacks.write().push(stacks.store.clone());
+    let scope = reports.namespace.map(str::to_owned);
+    context.stacks.write().push((scope, stacks.store.clone()));
     let mut report = reports.of::<GuardedStack>(true);
     let (context, known) = (context.clone(), stacks.clone());
     let config = watcher::Config::default()

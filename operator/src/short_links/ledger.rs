@@ -138,11 +138,12 @@ impl Ledger {
     }
 
     /// Returns the time of the next work if nothing changes before: the first of these times that is not over, or that of a
-    /// repetition.
+    /// repetition, which may be over since the ledger was tidied.
     pub(super) fn next(&self, times: impl IntoIterator<Item = Instant>) -> Instant {
+        let now = Instant::now();
         let repetitions = self.done.values().filter_map(|done| done.until);
-        let times = times.into_iter().chain(repetitions);
-        let next = times.filter(|time| *time > Instant::now()).min();
+        let times = times.into_iter().filter(|time| *time > now);
+        let next = times.chain(repetitions).min();
         next.map_or(self.check_at, |next| next.min(self.check_at))
     }
 }

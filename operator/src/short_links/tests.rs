@@ -231,7 +231,7 @@ async fn what_the_app_refuses_is_told_with_the_remedy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_app_that_is_down_is_told_of_new_links_at_once_and_of_others_after_a_minute() {
+async fn an_app_that_is_down_is_told_of_by_new_links_and_others_keep_what_is_known() {
     let world = with_link(json!({})).await;
     world.management.fail(Some(StatusCode::SERVICE_UNAVAILABLE));
     world.server.create(&link("b", json!({})));
@@ -239,21 +239,12 @@ async fn an_app_that_is_down_is_told_of_new_links_at_once_and_of_others_after_a_
     assert_eq!(state(&world, "b"), is("Unknown", "StackNotReachable"));
     let message = ready_in(&world, NAMESPACE, "b").message;
     assert!(message.contains("answers 503"), "{message}");
-    assert_eq!(state(&world, "a"), is("True", "Serving"));
-    world.pass(2 * MINUTE).await;
-    assert_eq!(state(&world, "a"), is("Unknown", "StackNotReachable"));
-    let kept = get(&world, "a").unwrap().status.unwrap().short_url;
-    assert_eq!(kept.as_deref(), Some("https://go.example.com/a"));
-
     world.server.forget_writes();
-    world.management.asked();
     world.management.fall_silent(true);
     world.pass(30 * MINUTE).await;
-    assert_eq!(
-        writes(&world),
-        [] as [String; 0],
-        "another reason is not news"
-    );
+    assert_eq!(writes(&world), [] as [String; 0]);
+    assert_eq!(state(&world, "a"), is("True", "Serving"));
+
     world.management.fail(None);
     world.management.fall_silent(false);
     world.pass(2 * MINUTE).await;
@@ -329,7 +320,10 @@ async fn a_deleted_link_whose_stack_cannot_be_reached_ends_after_five_minutes_wi
             spec["operatorClass"] = "other".into();
         });
     };
-    for (place, end) in [stopped, down, silent, foreign].into_iter().enumerate() {
+    for (place, (end, patience)) in [(stopped, 5), (down, 5), (silent, 5), (foreign, 60)]
+        .into_iter()
+        .enumerate()
+    {
         let world = with_link(json!({})).await;
         end(&world);
         world.settle().await;
@@ -342,13 +336,64 @@ async fn a_deleted_link_whose_stack_cannot_be_reached_ends_after_five_minutes_wi
         world.pass(3 * MINUTE).await;
         assert!(get(&world, "a").is_some(), "{place}");
         world.server.reshape::<ShortLink>(NAMESPACE, "a", |link| {
-            let ago = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(6);
+            let ago = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(patience + 1);
             link["metadata"]["deletionTimestamp"] = ago.to_string().into();
         });
         world.pass(4 * MINUTE).await;
         assert!(get(&world, "a").is_none(), "{place}");
         assert!(left(&world), "{place}");
+        // It is released when the app answers again, unless the stack has another operator.
+        world.edit_spec("acme", |spec| spec["stopped"] = false.into());
+        world.management.fail(None);
+        world.management.fall_silent(false);
+        world.pass(2 * MINUTE).await;
+        let owner = &world.management.row("a").unwrap()["owner"];
+        assert_eq!(owner.is_null(), patience == 5, "{place}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_leaves_the_links_of_stacks_in_other_namespaces_alone() {
+    let server = FakeApiServer::default();
+    server.add_kind::<ShortLink>();
+    let elsewhere = json!({"stackRef": {"name": "acme", "namespace": "elsewhere"}});
+    let mut theirs = link("theirs", elsewhere.clone());
+    theirs.metadata.finalizers = Some(vec![SHORT_LINK_FINALIZER.to_owned()]);
+    theirs.status = serde_json::from_value(json!({"conditions": [{
+        "type": "Ready", "status": "True", "reason": "Serving", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]}))
+    .unwrap();
+    server.create(&theirs);
+    server.create(&link("new", elsewhere));
+    let world = World::start_in(Some(NAMESPACE), server);
+    world.pass(MINUTE).await;
+    assert_eq!(state(&world, "theirs"), is("True", "Serving"));
+    assert_eq!(state(&world, "new"), is("False", "StackNotFound"));
+    let message = ready_in(&world, NAMESPACE, "new").message;
+    assert!(message.contains("watchNamespaces"), "{message}");
+    world.server.delete::<ShortLink>(NAMESPACE, "theirs");
+    world
+        .server
+        .reshape::<ShortLink>(NAMESPACE, "theirs", |link| {
+            link["metadata"]["deletionTimestamp"] = jiff::Timestamp::now().to_string().into();
+        });
+    world.pass(10 * MINUTE).await;
+    assert!(is_held(&world, "theirs"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_with_values_that_are_unknown_here_is_refused_and_its_deletion_ends() {
+    let world = with_link(json!({})).await;
+    world.server.reshape::<ShortLink>(NAMESPACE, "a", |link| {
+        link["spec"]["expiresAt"] = "9999-12-31T23:59:59Z".into();
+        link["spec"]["deletionPolicy"] = "Newer".into();
+    });
+    world.pass(MINUTE).await;
+    world.server.delete::<ShortLink>(NAMESPACE, "a");
+    world.pass(Duration::from_secs(5)).await;
+    assert!(get(&world, "a").is_none());
+    assert_eq!(world.management.row("a").unwrap()["enabled"], false);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,8 +7,8 @@ use shortener_operator_core::{
     api::ShortLink,
     model::metadata::StackKey,
     plan::short_links::{
-        APPLY, AppliedLink, LinkToApply, LinkToRelease, LinkVerdict, RELEASE, Released, StackState,
-        Step, answered, ready, step,
+        APPLY, AppliedLink, LinkToApply, LinkToRelease, LinkVerdict, MAX_LINKS, RELEASE, Released,
+        StackState, Step, answered, ready, step,
     },
 };
 use tokio::{
@@ -50,6 +50,19 @@ struct Round {
     leave: Vec<Arc<ShortLink>>,
     /// True if the time of a state may be over later.
     waits: bool,
+}
+
+impl Round {
+    /// Leaves more than one batch of each kind to the next round, in which deletions may come first. Returns true if there is
+    /// more.
+    fn cut(&mut self) -> bool {
+        let more = [&self.forget, &self.leave].map(|links| links.len() > MAX_LINKS);
+        let is_cut = self.report.len() > MAX_LINKS || more.contains(&true);
+        self.report.truncate(MAX_LINKS);
+        self.forget.truncate(MAX_LINKS);
+        self.leave.truncate(MAX_LINKS);
+        is_cut
+    }
 }
 
 /// The time until the next round.
@@ -101,7 +114,8 @@ impl Worker {
         let links = self.shared.of_stack(&self.stack);
         self.ledger.tidy(&links);
         let stack = context.known_stack(&self.stack);
-        if stack.is_none() && !context.has_listed_stacks(self.shared.links.len()) {
+        let is_watched = self.shared.watches(&self.stack.0);
+        if stack.is_none() && is_watched && !context.has_listed_stacks(&self.stack.0) {
             return Pause::Until(Instant::now() + NOT_LISTED);
         }
         let own = stack
@@ -120,12 +134,15 @@ impl Worker {
         let pod = context.managers.read(&self.stack, |pod| *pod);
         let parsed = own.and_then(|stack| stack.0.as_ref().ok());
         let reached = self.app.reach(parsed, pod);
-        let state = state(
-            stack.as_deref(),
-            own.is_some(),
-            &reached,
-            self.app.silent_for(),
-        );
+        let state = match &stack {
+            None if !is_watched => StackState::Unwatched,
+            stack => state(
+                stack.as_deref(),
+                own.is_some(),
+                &reached,
+                self.app.silent_for(),
+            ),
+        };
         let round = self.sort(&links, state);
         if let Ok(pod) = reached {
             if !round.release.is_empty() || !self.ledger.orphans.is_empty() {
@@ -141,20 +158,36 @@ impl Worker {
     }
 
     /// Does what needs no request to the app.
-    async fn without_app(&mut self, round: Round, stack: Option<&GuardedStack>) -> Pause {
+    async fn without_app(&mut self, mut round: Round, stack: Option<&GuardedStack>) -> Pause {
+        let is_cut = round.cut();
         self.report(round.report).await;
         let (namespace, name) = &self.stack;
         if !round.forget.is_empty() {
             tracing::info!(stack = %name, %namespace, count = round.forget.len(), "the stack of deleted ShortLinks is gone, so their finalizers go without it");
         }
         self.free(round.forget).await;
-        self.free(round.leave.clone()).await;
-        if let Some(stack) = stack.filter(|_| !round.leave.is_empty()) {
-            tell_left(&self.shared, stack, &round.leave).await;
+        self.leave(round.leave, stack).await;
+        if is_cut {
+            return Pause::None;
         }
         let again = round.waits.then(|| Instant::now() + LOOK_AGAIN);
         let times = self.app.next_attempt().into_iter().chain(again);
         Pause::Until(self.ledger.next(times))
+    }
+
+    /// Removes the finalizers of ShortLinks whose links stay. Those of an own stack are released when the app answers again.
+    async fn leave(&mut self, links: Vec<Arc<ShortLink>>, stack: Option<&GuardedStack>) {
+        if links.is_empty() {
+            return;
+        }
+        let (namespace, name) = &self.stack;
+        tracing::warn!(stack = %name, %namespace, count = links.len(), "ShortLinks were deleted and their stack could not be reached, so their links stay");
+        if let Some(stack) = stack {
+            tell_left(&self.shared, stack, &links).await;
+        }
+        let claims = links.iter().map(|link| LinkToRelease::of(link));
+        self.ledger.orphans.extend(claims);
+        self.free(links).await;
     }
 
     /// Returns what is to be done.
@@ -257,7 +290,8 @@ async fn settle(shared: &Shared, link: &ShortLink, answer: &AppliedLink) -> kube
     if answer.result.is_kept() {
         hold(shared, link).await?;
     }
-    tell(shared, link, &answered(link, answer)).await
+    let verdict = answered(link, answer, jiff::Timestamp::now());
+    tell(shared, link, &verdict).await
 }
 
 fn state<'a>(

@@ -131,9 +131,10 @@ impl Management {
         let named = owner["namespace"] == own["namespace"] && owner["name"] == own["name"];
         let owned = owner["uid"] == own["uid"] || (named && same);
         if !owner.is_null() && !owned {
-            let mut taken = result("taken");
-            taken["owner"] = json!({"namespace": owner["namespace"], "name": owner["name"]});
-            return taken;
+            let (namespace, name) = (owner["namespace"].as_str(), owner["name"].as_str());
+            let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+            let message = format!("the code {code} belongs to ShortLink {namespace}/{name}");
+            return json!({"code": code, "result": "taken", "message": message});
         }
         for end in ["deleted", "expired"] {
             if row[end] == true {
@@ -141,7 +142,7 @@ impl Management {
             }
         }
         if owner.is_null() && !(same && link["adopt"] == "IfSame") {
-            return result("taken");
+            return json!({"code": code, "result": "taken", "message": "set adopt: IfSame"});
         }
         if *row == wanted {
             return kept("unchanged");

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
 use kube_core::Rule;
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 
 use super::{names, schema};
 
@@ -70,11 +73,14 @@ pub struct ShortLinkSpec {
         )
     )]
     pub url: String,
-    /// Title for people who manage links.
+    /// Title for people who manage links: one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(
+        length(min = 1, max = 200),
+        regex(pattern = r"^[^\x00-\x1f\x7f-\x9f\x{2028}\x{2029}]*$")
+    )]
     pub title: Option<String>,
-    /// Tags by which people find the link, in any case of letters.
+    /// Tags by which people find the link, in any case of letters, without commas.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[schemars(schema_with = "tags")]
     pub tags: BTreeSet<String>,
@@ -83,11 +89,13 @@ pub struct ShortLinkSpec {
     pub enabled: bool,
     /// Time (RFC 3339) at which the link expires, at most 5 years of 365 days from now. If unset, it never does. A time in
     /// the past ends the link at once, and the time of an expired link cannot change.
+    // A text, because the API server admits times that do not parse here, such as one in the year 9999. The app refuses them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<Time>,
-    #[serde(default)]
+    #[schemars(with = "Option<Time>")]
+    pub expires_at: Option<String>,
+    #[serde(default, deserialize_with = "known_or_default")]
     pub adopt: Adopt,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known_or_default")]
     pub deletion_policy: LinkDeletionPolicy,
 }
 
@@ -149,6 +157,25 @@ pub struct ShortLinkStatus {
     pub short_url: Option<String>,
 }
 
+impl ShortLinkSpec {
+    /// Returns true if the expiry time is over.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        let end = self.expires_at.as_ref();
+        let end = end.and_then(|end| end.parse::<Timestamp>().ok());
+        end.is_some_and(|end| end <= now)
+    }
+}
+
+/// Reads a value that a newer definition may have as the default. A ShortLink must parse, or its deletion would never end.
+fn known_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
+
 fn default_true() -> bool {
     true
 }
@@ -159,7 +186,7 @@ fn tags(_: &mut SchemaGenerator) -> Schema {
         "type": "array",
         "maxItems": 10,
         "x-kubernetes-list-type": "set",
-        "items": {"type": "string", "minLength": 1, "maxLength": 50},
+        "items": {"type": "string", "maxLength": 50, "pattern": r"^[^,\x00-\x1f\x7f-\x9f]*[^,\x00-\x1f\x7f-\x9f\s][^,\x00-\x1f\x7f-\x9f]*$"},
     })
 }
 
@@ -234,6 +261,26 @@ mod tests {
     }
 
     #[test]
+    fn titles_and_tags_that_the_app_refuses_are_refused_at_once() {
+        let spec = &schema()["properties"]["spec"]["properties"];
+        let title = spec["title"]["pattern"].as_str().unwrap();
+        let tag = spec["tags"]["items"]["pattern"].as_str().unwrap();
+        for (pattern, text, expected) in [
+            (title, "Sale ä, 50 %", true),
+            (title, "a\nb", false),
+            (title, "a\u{2028}b", false),
+            (tag, "two words", true),
+            (tag, "ä", true),
+            (tag, "a,b", false),
+            (tag, " ", false),
+            (tag, "a\u{0}", false),
+        ] {
+            let found = regex::Regex::new(pattern).unwrap().is_match(text);
+            assert_eq!(found, expected, "{text:?}");
+        }
+    }
+
+    #[test]
     fn everything_else_can_change() {
         let set = link(json!({
             "title": "Sale", "tags": ["shop"], "enabled": false, "expiresAt": "2030-06-01T00:00:00Z",
@@ -265,6 +312,19 @@ mod tests {
             let message = "url is not an http(s) address";
             assert!(refusal.contains(message), "{url}: {refusal}");
         }
+    }
+
+    #[test]
+    fn what_the_api_server_admits_can_always_be_read() {
+        let newer = link(json!({
+            "expiresAt": "9999-12-31T23:59:59Z", "adopt": "Newer", "deletionPolicy": "Newer",
+        }));
+        assert_eq!(newer.spec.adopt, Adopt::Never);
+        assert_eq!(newer.spec.deletion_policy, LinkDeletionPolicy::Disable);
+        assert!(!newer.spec.is_over(Timestamp::MAX));
+        let ended = link(json!({"expiresAt": "2030-06-01T00:00:00+02:00"})).spec;
+        let end: Timestamp = "2030-05-31T22:00:00Z".parse().unwrap();
+        assert!(ended.is_over(end) && !ended.is_over(Timestamp::UNIX_EPOCH));
     }
 
     #[test]

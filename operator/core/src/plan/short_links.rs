@@ -29,6 +29,13 @@ pub fn target(link: &ShortLink) -> StackKey {
     (namespace.unwrap_or_default(), stack.name.clone())
 }
 
+/// Returns true if a ShortLink names this stack.
+pub fn names(link: &ShortLink, (namespace, name): &StackKey) -> bool {
+    let stack = &link.spec.stack_ref;
+    let own = link.metadata.namespace.as_ref();
+    stack.name == *name && stack.namespace.as_ref().or(own) == Some(namespace)
+}
+
 /// Returns the address at which the links of a stack are managed.
 pub fn manager(pods: &[Arc<Pod>]) -> Option<SocketAddr> {
     app_at(pods, MANAGEMENT_PORT)

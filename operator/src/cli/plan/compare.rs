@@ -188,7 +188,8 @@ async fn scope(
         Metrics::new()?,
         Health::default(),
     );
-    context.stacks.write().push(stacks.clone());
+    let known = (Some(namespace.to_owned()), stacks.clone());
+    context.stacks.write().push(known);
     let reports = Reports {
         metrics: &context.metrics,
         health: &context.health,

@@ -7,7 +7,7 @@ use kube_core::ResourceExt;
 
 use super::{
     is_held,
-    status::{LinkVerdict, reported},
+    status::{LinkVerdict, STACK_NOT_FOUND, reported},
     target,
 };
 use crate::{
@@ -17,9 +17,8 @@ use crate::{
 
 /// Time for which the operator tries to reach the app of a stack before a deleted ShortLink goes without it.
 pub const PATIENCE: Duration = Duration::from_secs(300);
-/// Time for which a ShortLink keeps what is known of it while the app of its stack cannot be reached. Otherwise each restart
-/// of an app would change the status of all its ShortLinks twice.
-const KNOWN_FOR: Duration = Duration::from_secs(60);
+/// Time for which a deleted ShortLink waits for the operator of another class or of other namespaces, which may be away.
+pub const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(3600);
 /// Time until a ShortLink of which nothing is known is told that the app cannot be reached. Just after its start, the operator
 /// knows no pods yet.
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);
@@ -27,8 +26,10 @@ const UNKNOWN_FOR: Duration = Duration::from_secs(5);
 /// The stack that a ShortLink names.
 #[derive(Clone, Copy, Debug)]
 pub enum StackState<'a> {
-    /// There is none in the namespaces that the operator watches.
+    /// There is none.
     Missing,
+    /// It would be in a namespace that the operator does not watch.
+    Unwatched,
     /// It is being deleted.
     Deleted,
     /// The operator of another class has it.
@@ -76,14 +77,14 @@ pub fn step(link: &ShortLink, stack: StackState<'_>, now: Timestamp) -> Step {
 }
 
 fn release(age: Duration, stack: StackState<'_>) -> Step {
-    let tried = match stack {
+    let (tried, patience) = match stack {
         StackState::Missing | StackState::Deleted => return Step::Forget,
         StackState::Reachable(_) => return Step::Release,
-        StackState::Foreign => age,
+        StackState::Foreign | StackState::Unwatched => (age, PATIENCE_WITH_OTHERS),
         // An operator that was away begins to try anew.
-        StackState::Unreachable { since, .. } => age.min(since),
+        StackState::Unreachable { since, .. } => (age.min(since), PATIENCE),
     };
-    if tried < PATIENCE {
+    if tried < patience {
         Step::Wait
     } else {
         Step::Leave
@@ -92,22 +93,23 @@ fn release(age: Duration, stack: StackState<'_>) -> Step {
 
 fn keep(link: &ShortLink, stack: StackState<'_>) -> Step {
     let (namespace, name) = target(link);
+    let missing = |what: String| Step::Report(LinkVerdict::without_stack(what));
     let links = match stack {
         StackState::Foreign => return Step::Rest,
+        StackState::Unwatched if is_told_by_another(link) => return Step::Rest,
+        StackState::Unwatched => {
+            return missing(format!(
+                "the operator does not watch namespace {namespace}, in which ShortenerStack {name} would be: add it to watchNamespaces of the operator"
+            ));
+        }
         StackState::Missing => {
-            return Step::Report(LinkVerdict::no(
-                link,
-                "StackNotFound",
-                format!(
-                    "ShortenerStack {namespace}/{name} does not exist, or not in a namespace that the operator watches: create it"
-                ),
+            return missing(format!(
+                "ShortenerStack {namespace}/{name} does not exist: create it"
             ));
         }
         StackState::Deleted => {
-            return Step::Report(LinkVerdict::no(
-                link,
-                "StackNotFound",
-                format!("ShortenerStack {namespace}/{name} is being deleted"),
+            return missing(format!(
+                "ShortenerStack {namespace}/{name} is being deleted"
             ));
         }
         StackState::Reachable(links) => Some(links),
@@ -124,14 +126,11 @@ fn keep(link: &ShortLink, stack: StackState<'_>) -> Step {
     let StackState::Unreachable { why, since, .. } = stack else {
         return Step::Apply;
     };
-    // Another reason is not news: with each, the statuses of thousands of links would change.
-    let told = reported(link).filter(|ready| ready.observed_generation == link.metadata.generation);
-    let stays = match told.map(|ready| ready.status.as_str()) {
-        None => since < UNKNOWN_FOR,
-        Some("Unknown") => true,
-        Some(_) => since < KNOWN_FOR,
-    };
-    if stays {
+    // What is known of a link stays true: the stack itself says that it is down. Nor is another reason news. With each, the
+    // statuses of thousands of links would change.
+    let is_told =
+        reported(link).is_some_and(|ready| ready.observed_generation == link.metadata.generation);
+    if is_told || since < UNKNOWN_FOR {
         return Step::Wait;
     }
     Step::Report(LinkVerdict::unknown(
@@ -140,6 +139,11 @@ fn keep(link: &ShortLink, stack: StackState<'_>) -> Step {
             "ShortenerStack {namespace}/{name} cannot be reached: {why}; the operator goes on trying"
         ),
     ))
+}
+
+/// Returns true if the status of a ShortLink is that of an operator that watches its stack.
+fn is_told_by_another(link: &ShortLink) -> bool {
+    reported(link).is_some_and(|ready| ready.reason != STACK_NOT_FOUND)
 }
 
 fn age(since: Timestamp, now: Timestamp) -> Duration {

@@ -1,12 +1,20 @@
 //! The status of a ShortLink, and the text of the Event about links that were left.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
 
-use super::wire::{Applied, AppliedLink};
-use crate::api::{Adopt, ShortLink, ShortLinkStatus};
+use super::{
+    is_held,
+    wire::{Applied, AppliedLink},
+};
+use crate::api::{ShortLink, ShortLinkStatus};
 
 /// The one type of condition of a ShortLink.
 const READY: &str = "Ready";
+/// The reason for a ShortLink without a stack.
+pub(super) const STACK_NOT_FOUND: &str = "StackNotFound";
 /// Number of codes that an Event names.
 const NAMED: usize = 10;
 
@@ -34,6 +42,16 @@ impl LinkVerdict {
         }
     }
 
+    /// Returns the verdict on a link whose stack there is not.
+    pub(super) fn without_stack(message: String) -> Self {
+        Self {
+            ready: "False",
+            reason: STACK_NOT_FOUND,
+            message,
+            short_url: None,
+        }
+    }
+
     /// Returns the verdict on a link whose app does not answer.
     pub(super) fn unknown(link: &ShortLink, message: String) -> Self {
         Self {
@@ -48,56 +66,47 @@ fn known_url(link: &ShortLink) -> Option<String> {
 }
 
 /// Returns the verdict that follows from the answer of the app.
-pub fn answered(link: &ShortLink, answer: &AppliedLink) -> LinkVerdict {
+pub fn answered(link: &ShortLink, answer: &AppliedLink, now: Timestamp) -> LinkVerdict {
     let code = &link.spec.code;
-    let (reason, message) = match answer.result {
+    let told = || answer.message.clone().unwrap_or_default();
+    let (ready, reason, message) = match answer.result {
         Applied::Created | Applied::Changed | Applied::Unchanged if link.spec.enabled => {
-            ("Serving", "the stack serves the link".to_owned())
+            ("True", "Serving", "the stack serves the link".to_owned())
         }
         Applied::Created | Applied::Changed | Applied::Unchanged => (
+            "True",
             "LinkDisabled",
             "the link is disabled, as `enabled: false` asks: its code is answered with 410"
                 .to_owned(),
         ),
-        Applied::Taken => ("CodeTaken", taken(link, answer)),
+        Applied::TakenDown => ("False", "TakenDown", told()),
+        Applied::Taken => ("False", "CodeTaken", told()),
+        Applied::Expired if is_held(link) && link.spec.is_over(now) => (
+            "True",
+            "LinkExpired",
+            "the link has expired, as `expiresAt` asks: its code is answered with 410".to_owned(),
+        ),
         Applied::Expired => (
+            "False",
             "LinkExpired",
             "the link has expired, and an expired link is not made again: delete this ShortLink, or create one with another code".to_owned(),
         ),
         Applied::Deleted => (
+            "False",
             "LinkDeleted",
             format!("the link {code} was deleted, and its code is never given out again: create a ShortLink with another code"),
         ),
         Applied::Invalid => (
+            "False",
             "InvalidLink",
-            format!(
-                "the stack refuses the link: {}",
-                answer.message.as_deref().unwrap_or("no reason is given")
-            ),
+            format!("the stack refuses the link: {}", told()),
         ),
     };
-    let kept = answer.result.is_kept();
     LinkVerdict {
-        ready: if kept { "True" } else { "False" },
+        ready,
         reason,
         message,
-        short_url: answer.short_url.clone().filter(|_| kept),
-    }
-}
-
-fn taken(link: &ShortLink, answer: &AppliedLink) -> String {
-    let code = &link.spec.code;
-    match (&answer.owner, link.spec.adopt) {
-        (Some(owner), _) => format!(
-            "the code {code} belongs to ShortLink {}/{}: choose another code, or delete that ShortLink",
-            owner.namespace, owner.name
-        ),
-        (None, Adopt::Never) => format!(
-            "the code {code} exists and was not made by a ShortLink: choose another code, or set `adopt: IfSame` if the destination is the same"
-        ),
-        (None, Adopt::IfSame) => format!(
-            "the code {code} exists with another destination, and a link is immutable: choose another code"
-        ),
+        short_url: answer.short_url.clone(),
     }
 }
 
@@ -147,6 +156,6 @@ pub fn left(codes: &[&str]) -> String {
         String::new()
     };
     format!(
-        "ShortLinks were deleted while the app could not be reached, so their links stay as they were and still belong to them: {named}{more}. Create a ShortLink of the same name and destination and delete it to end that"
+        "ShortLinks were deleted while the app could not be reached, so their links stay as they were: {named}{more}. The operator releases them when the app answers. If the operator restarts before, create a ShortLink of the same name and destination and delete it"
     )
 }

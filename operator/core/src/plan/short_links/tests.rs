@@ -72,8 +72,10 @@ fn a_deleted_link_ends_whatever_the_state_of_its_stack_is() {
         (0, StackState::Reachable(&links), Step::Release),
         (0, StackState::Missing, Step::Forget),
         (0, StackState::Deleted, Step::Forget),
-        (4, StackState::Foreign, Step::Wait),
-        (5, StackState::Foreign, Step::Leave),
+        (59, StackState::Foreign, Step::Wait),
+        (60, StackState::Foreign, Step::Leave),
+        (59, StackState::Unwatched, Step::Wait),
+        (60, StackState::Unwatched, Step::Leave),
         (4, unreachable(&links, 60), Step::Wait),
         (5, unreachable(&links, 60), Step::Leave),
         // The operator was away, or the app was there until now.
@@ -112,26 +114,19 @@ fn the_own_namespace_may_have_every_code_and_another_only_what_is_allowed() {
 }
 
 #[test]
-fn what_is_known_of_a_link_stays_for_a_minute_without_the_app() {
+fn what_is_known_of_a_link_stays_while_the_app_is_away() {
     let links = links();
-    for (status, generation, minutes, expected) in [
-        ("True", GENERATION, 0, None),
-        ("False", GENERATION, 0, None),
-        ("True", GENERATION, 1, Some("StackNotReachable")),
-        ("True", GENERATION - 1, 1, Some("StackNotReachable")),
-        ("Unknown", GENERATION, 60, None),
-        ("Unknown", GENERATION - 1, 60, Some("StackNotReachable")),
+    for (status, generation, expected) in [
+        ("True", GENERATION, None),
+        ("False", GENERATION, None),
+        ("Unknown", GENERATION, None),
+        ("True", GENERATION - 1, Some("StackNotReachable")),
+        ("Unknown", GENERATION - 1, Some("StackNotReachable")),
     ] {
-        let found = step(
-            &told(status, generation),
-            unreachable(&links, minutes),
-            now(),
-        );
+        let found = step(&told(status, generation), unreachable(&links, 60), now());
         match expected {
-            None => assert_eq!(found, Step::Wait, "{status} {generation} {minutes}"),
-            Some(expected) => {
-                assert_eq!(reason(found), expected, "{status} {generation} {minutes}")
-            }
+            None => assert_eq!(found, Step::Wait, "{status} {generation}"),
+            Some(expected) => assert_eq!(reason(found), expected, "{status} {generation}"),
         }
     }
     let fresh = link(json!({}), json!({}));
@@ -147,6 +142,48 @@ fn what_is_known_of_a_link_stays_for_a_minute_without_the_app() {
     );
 }
 
+#[test]
+fn a_link_without_a_stack_has_no_url_and_one_of_another_operator_is_left_alone() {
+    let of_reason = |reason: &str| {
+        let mut link = told("True", GENERATION);
+        link.status.as_mut().unwrap().conditions[0].reason = reason.to_owned();
+        link
+    };
+    for (link, stack, expected) in [
+        (
+            of_reason("Serving"),
+            StackState::Missing,
+            Some("does not exist"),
+        ),
+        (
+            of_reason("Serving"),
+            StackState::Deleted,
+            Some("is being deleted"),
+        ),
+        (of_reason("Serving"), StackState::Foreign, None),
+        (of_reason("Serving"), StackState::Unwatched, None),
+        (
+            of_reason("StackNotFound"),
+            StackState::Unwatched,
+            Some("watchNamespaces"),
+        ),
+        (
+            link(json!({}), json!({})),
+            StackState::Unwatched,
+            Some("watchNamespaces"),
+        ),
+    ] {
+        match (step(&link, stack, now()), expected) {
+            (Step::Report(verdict), Some(expected)) => {
+                assert_eq!(verdict.reason, "StackNotFound");
+                assert_eq!(verdict.short_url, None);
+                assert!(verdict.message.contains(expected), "{}", verdict.message);
+            }
+            (found, _) => assert_eq!((found, expected), (Step::Rest, None)),
+        }
+    }
+}
+
 fn answer(fields: Value) -> AppliedLink {
     let body = json!({"results": [fields]}).to_string();
     read(body.as_bytes(), &["t-a"]).unwrap().remove(0)
@@ -158,20 +195,28 @@ fn each_answer_has_a_reason() {
         ("created", "True", "Serving"),
         ("changed", "True", "Serving"),
         ("unchanged", "True", "Serving"),
+        ("taken-down", "False", "TakenDown"),
         ("taken", "False", "CodeTaken"),
         ("expired", "False", "LinkExpired"),
         ("deleted", "False", "LinkDeleted"),
         ("invalid", "False", "InvalidLink"),
     ] {
-        let answer =
-            answer(json!({"code": "t-a", "result": result, "short_url": "https://go/t-a"}));
-        let verdict = answered(&link(json!({}), json!({})), &answer);
+        let answer = answer(json!({"code": "t-a", "result": result, "message": "because"}));
+        let verdict = answered(&link(json!({}), json!({})), &answer, now());
         assert_eq!((verdict.ready, verdict.reason), (ready, reason));
-        assert_eq!(verdict.short_url.is_some(), ready == "True", "{result}");
+        let explained = ["taken-down", "taken", "invalid"].contains(&result);
+        assert_eq!(verdict.message.contains("because"), explained, "{result}");
     }
     let disabled = link(json!({}), json!({"enabled": false}));
     let kept = answer(json!({"code": "t-a", "result": "unchanged"}));
-    assert_eq!(answered(&disabled, &kept).reason, "LinkDisabled");
+    assert_eq!(answered(&disabled, &kept, now()).reason, "LinkDisabled");
+    // The end that was asked for.
+    let over = json!({"expiresAt": "2026-11-29T12:00:00Z"});
+    let ended = link(json!({"finalizers": [SHORT_LINK_FINALIZER]}), over.clone());
+    let expired = answer(json!({"code": "t-a", "result": "expired"}));
+    assert_eq!(answered(&ended, &expired, now()).ready, "True");
+    let never = link(json!({}), over);
+    assert_eq!(answered(&never, &expired, now()).ready, "False");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::api::{Adopt, LinkDeletionPolicy, ShortLink};
@@ -24,7 +23,7 @@ pub struct LinkToApply<'a> {
     title: Option<&'a str>,
     tags: &'a BTreeSet<String>,
     enabled: bool,
-    expires_at: Option<&'a Time>,
+    expires_at: Option<&'a str>,
     adopt: Adopt,
     owner: Owner<'a>,
 }
@@ -46,7 +45,7 @@ impl<'a> LinkToApply<'a> {
             title: spec.title.as_deref(),
             tags: &spec.tags,
             enabled: spec.enabled,
-            expires_at: spec.expires_at.as_ref(),
+            expires_at: spec.expires_at.as_deref(),
             adopt: spec.adopt,
             owner: Owner {
                 uid: metadata.uid.as_deref().unwrap_or_default(),
@@ -79,11 +78,13 @@ impl LinkToRelease {
 
 /// The result of applying a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Applied {
     Created,
     Changed,
     Unchanged,
+    /// The database has the link as it is asked for, but management has disabled it.
+    TakenDown,
     /// Another ShortLink, or a link without one, has the code.
     Taken,
     Expired,
@@ -92,9 +93,12 @@ pub enum Applied {
 }
 
 impl Applied {
-    /// Returns true when the database has the link as it is asked for.
+    /// Returns true when the link belongs to the ShortLink, as it is asked for.
     pub fn is_kept(self) -> bool {
-        matches!(self, Self::Created | Self::Changed | Self::Unchanged)
+        matches!(
+            self,
+            Self::Created | Self::Changed | Self::Unchanged | Self::TakenDown
+        )
     }
 }
 
@@ -102,16 +106,9 @@ impl Applied {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct AppliedLink {
     pub result: Applied,
+    /// Reason and remedy, for those that are not as asked.
     pub(super) message: Option<String>,
     pub(super) short_url: Option<String>,
-    pub(super) owner: Option<OwnerName>,
-}
-
-/// The ShortLink that owns a code.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct OwnerName {
-    pub(super) namespace: String,
-    pub(super) name: String,
 }
 
 /// The answer about a link to release. Whether the ShortLink owned it makes no difference: it does not any more.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::store::management::ownership::{Applied, Owner, decision::Refusal};
+use crate::store::management::ownership::{Applied, decision::Refusal};
 
 /// The results of applying links.
 #[derive(Debug, Serialize)]
@@ -16,27 +16,15 @@ pub struct ApplyResponse {
 pub struct ApplyResult {
     /// Short code, as given.
     code: String,
-    /// `created`, `changed` and `unchanged`: the database has what was asked for. `taken`, `expired`, `deleted` or `invalid`
-    /// otherwise.
+    /// `created`, `changed` and `unchanged`: the database has what was asked for. `taken-down`: it has, but management has
+    /// disabled the link. `taken`, `expired`, `deleted` or `invalid` otherwise.
     result: &'static str,
-    /// Reason, for `taken` and `invalid`; for `invalid` the field and its rule.
+    /// Reason and remedy, for `taken-down`, `taken` and `invalid`; for `invalid` the field and its rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    /// Public URL, if the database has what was asked for.
+    /// Public URL, if the database has the link of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     short_url: Option<String>,
-    /// ShortLink to which the code belongs, for `taken`; absent if it belongs to none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    owner: Option<OtherOwner>,
-}
-
-/// The ShortLink to which a code belongs.
-#[derive(Debug, Serialize)]
-pub struct OtherOwner {
-    /// Namespace of the object.
-    namespace: String,
-    /// Name of the object.
-    name: String,
 }
 
 /// The results of releasing links.
@@ -63,7 +51,6 @@ impl ApplyResult {
             result,
             message,
             short_url: None,
-            owner: None,
         };
         let done = |word| Self {
             short_url: Some(format!("{public_base}/{code}")),
@@ -73,13 +60,14 @@ impl ApplyResult {
             Applied::Created => done("created"),
             Applied::Changed => done("changed"),
             Applied::Unchanged => done("unchanged"),
+            Applied::TakenDown(message) => Self {
+                message: Some(message),
+                ..done("taken-down")
+            },
             Applied::Refused(Refusal::Expired) => result("expired", None),
             Applied::Refused(Refusal::Deleted) => result("deleted", None),
             Applied::Refused(Refusal::Invalid(message)) => Self::invalid(code, &message),
-            Applied::Refused(Refusal::Taken { owner, reason }) => Self {
-                owner: owner.map(OtherOwner::from),
-                ..result("taken", Some(reason.to_owned()))
-            },
+            Applied::Refused(Refusal::Taken(message)) => result("taken", Some(message)),
         }
     }
 
@@ -90,17 +78,7 @@ impl ApplyResult {
             result: "invalid",
             message: Some(message.to_owned()),
             short_url: None,
-            owner: None,
         }
-    }
-}
-
-impl From<Owner> for OtherOwner {
-    fn from(owner: Owner) -> Self {
-        let Owner {
-            namespace, name, ..
-        } = owner;
-        Self { namespace, name }
     }
 }
 

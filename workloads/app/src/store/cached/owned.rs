@@ -8,7 +8,7 @@ use crate::store::management::{
     LinkRecord, LinkState,
     ownership::{
         Applied, Policy, Written,
-        decision::{Decision, Wish, decide},
+        decision::{Decision, Wish, decide, taken_down},
     },
 };
 
@@ -36,6 +36,12 @@ impl CachedLinks {
             Decision::Change { .. } => self.management.settle(wish, false, now).await?,
         };
         self.show(written.as_ref()).await;
+        let link = written.as_ref().map(|written| &written.link).or(known);
+        let down = link.and_then(|link| taken_down(link, wish));
+        let applied = match (applied, down) {
+            (Applied::Changed | Applied::Unchanged, Some(by)) => Applied::TakenDown(by),
+            (applied, _) => applied,
+        };
         Ok((applied, written))
     }
 

@@ -57,18 +57,20 @@ pub enum Changed {
     Already(LinkRecord),
     /// The link has expired or was deleted, so nothing can be changed.
     Gone,
-    /// The link belongs to this ShortLink, which alone changes it.
+    /// The link belongs to this ShortLink, which alone makes such a change.
     Owned(Owner),
     /// The code was never assigned.
     Unknown,
 }
 
 /// The verdict on a change before it is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChangeVerdict {
     Allowed,
     Needless,
     Refused,
+    /// The link belongs to this ShortLink, which alone makes such a change.
+    Owned(Owner),
 }
 
 /// Waits for other changes of the link. A statement that waits may read of other tables what they were before.
@@ -85,7 +87,7 @@ macro_rules! update {
 }
 
 const DISABLE: &str = update!(
-    "disabled_url = url, url = NULL, disabled_at = now(), disabled_as = $2, \
+    "disabled_url = coalesce(url, disabled_url), url = NULL, disabled_at = now(), disabled_as = $2, \
     disabled_by = $3, reason = $4, notice = $5"
 );
 
@@ -145,7 +147,7 @@ impl Change {
 }
 
 impl Management {
-    /// Changes a link, if its state allows it and it belongs to no ShortLink. The audit log gets its entries in the same
+    /// Changes a link, if its state and the ShortLink to which it may belong allow it. The audit log gets its entries in the same
     /// transaction.
     ///
     /// # Errors
@@ -164,12 +166,10 @@ impl Management {
                     return Ok(Changed::Unknown);
                 }
                 let link = find(&mut transaction, code.as_str()).await?;
-                if let Some(owner) = link.owner {
-                    return Ok(Changed::Owned(owner));
-                }
-                match verdict(change, &link) {
+                match verdict_of_management(change, &link) {
                     ChangeVerdict::Needless => Ok(Changed::Already(link)),
                     ChangeVerdict::Refused => Ok(Changed::Gone),
+                    ChangeVerdict::Owned(owner) => Ok(Changed::Owned(owner)),
                     ChangeVerdict::Allowed => {
                         let actions = make(&mut transaction, &link, change, cause).await?;
                         let link = find(&mut transaction, code.as_str()).await?;
@@ -189,6 +189,23 @@ pub(super) async fn find(
 ) -> Result<LinkRecord, sqlx::Error> {
     let find = sqlx::query_as(FIND).bind(code);
     find.fetch_one(connection).await
+}
+
+/// Management may take down the link of a ShortLink, and undo what it did. Everything else is up to the ShortLink, which
+/// cannot undo a takedown of management.
+fn verdict_of_management(change: &Change, link: &LinkRecord) -> ChangeVerdict {
+    let Some(owner) = &link.owner else {
+        return verdict(change, link);
+    };
+    let down = link.takedown.as_ref();
+    let is_down_by_owner = down.is_some_and(|down| owner.has_done(down));
+    match change {
+        // Otherwise the ShortLink could enable it.
+        Change::Disable { .. } if is_down_by_owner => ChangeVerdict::Allowed,
+        Change::Disable { .. } => verdict(change, link),
+        Change::Enable if !is_down_by_owner => verdict(change, link),
+        _ => ChangeVerdict::Owned(owner.clone()),
+    }
 }
 
 /// Expiry is final, whether the destination was purged since or not. A takedown of an expired link is still possible
@@ -375,5 +392,35 @@ mod tests {
         let same = edit(None, &["a"]);
         assert_eq!(verdict(&same, &link), Needless);
         assert!(!same.affects_redirects());
+    }
+
+    #[test]
+    fn a_link_of_a_shortlink_is_taken_down_and_what_that_did_is_undone_and_no_more() {
+        let owner = Owner {
+            uid: "1".to_owned(),
+            namespace: "team".to_owned(),
+            name: "sale".to_owned(),
+        };
+        let of_owner = |how, by: &str| {
+            let mut link = link(true, false, how);
+            link.owner = Some(owner.clone());
+            if let Some(down) = &mut link.takedown {
+                down.by = Some(by.to_owned());
+            }
+            link
+        };
+        let own = "shortlink/team/sale";
+        let owned = Owned(owner.clone());
+        for (link, disable, enable) in [
+            (of_owner(None, ""), &Allowed, &Needless),
+            (of_owner(Some(How::Gone), own), &Allowed, &owned),
+            (of_owner(Some(How::Legal), "ann"), &Needless, &Allowed),
+        ] {
+            let found = |change| verdict_of_management(&change, &link);
+            assert_eq!(found(Change::DISABLE), *disable, "{link:?}");
+            assert_eq!(found(Change::Enable), *enable, "{link:?}");
+            assert_eq!(found(Change::Delete), owned);
+            assert_eq!(found(Change::Edit(Edit::default())), owned);
+        }
     }
 }

@@ -60,6 +60,8 @@ pub enum Applied {
     Changed,
     /// The link was as asked.
     Unchanged,
+    /// The link is as asked, except that management has disabled it. The text says who, and what to do.
+    TakenDown(String),
     Refused(Refusal),
 }
 
@@ -97,10 +99,15 @@ impl Owner {
         }
     }
 
+    /// Returns the name of the object where those of clients are kept.
+    fn actor(&self) -> String {
+        format!("shortlink/{}/{}", self.namespace, self.name)
+    }
+
     /// Returns the cause of what is done for the object.
     fn cause(&self, reason: Option<&str>) -> Cause {
         Cause {
-            by: format!("shortlink/{}/{}", self.namespace, self.name),
+            by: self.actor(),
             reason: reason.map(str::to_owned),
         }
     }
@@ -215,6 +222,12 @@ impl Management {
 impl Policy {
     /// Returns the change of a link that is released; `None` if it stays as it is.
     fn change(self, link: &LinkRecord) -> Option<Change> {
+        let owner = link.owner.as_ref();
+        let is_own = |down| owner.is_some_and(|owner| owner.has_done(down));
+        // What management has disabled stays as it is.
+        if !link.takedown.as_ref().is_none_or(is_own) {
+            return None;
+        }
         let change = match self {
             Self::Retain => return None,
             // It answers like a disabled link already.

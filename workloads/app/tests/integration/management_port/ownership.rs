@@ -106,7 +106,8 @@ async fn each_field_becomes_what_the_object_asks_for() {
     );
     // A note belongs to those who manage links, and drift is undone.
     let drift = "INSERT INTO link_labels (code, title, note) VALUES ('sale', 'Other', 'kept'); \
-        UPDATE links SET disabled_url = url, url = NULL, disabled_at = now(), disabled_as = 'gone'";
+        UPDATE links SET disabled_url = url, url = NULL, disabled_at = now(), disabled_as = 'gone', \
+        disabled_by = 'shortlink/team/spring'";
     execute(&database, drift).await;
     assert_eq!(status(&app, "sale").await, 410);
     assert_eq!(apply_one(&app, sale).await, "changed");
@@ -127,8 +128,8 @@ async fn of_two_objects_one_gets_the_code() {
     let results = apply(&app, &both).await;
     assert_eq!(results[0]["result"], "created");
     assert_eq!(results[1]["result"], "taken");
-    let owner = json!({"namespace": "team", "name": "first"});
-    assert_eq!(results[1]["owner"], owner);
+    let message = results[1]["message"].as_str().unwrap();
+    assert!(message.contains("ShortLink team/first"), "{message}");
     // Nor does it take over what is the same.
     let same = with(both[1].clone(), json!({"adopt": "IfSame"}));
     assert_eq!(apply_one(&app, same).await, "taken");
@@ -160,7 +161,6 @@ async fn a_link_that_exists_is_taken_over_only_if_it_is_the_same_and_the_object_
     manage(&app, "POST", "/legal/disable", Some(legal)).await;
     let refused = apply(&app, &[wish("same", "1", "spring")]).await;
     assert_eq!(refused[0]["result"], "taken");
-    assert_eq!(refused[0]["owner"], Value::Null);
     let message = refused[0]["message"].as_str().unwrap();
     assert!(message.contains("IfSame"), "{message}");
     let adopting = |code| {
@@ -308,8 +308,6 @@ async fn the_api_refuses_to_change_a_link_of_an_object_and_names_it() {
     );
     let before = shown(&app, "sale").await;
     for (method, path, body) in [
-        ("POST", "/sale/disable", Some(json!({"reason": "spam"}))),
-        ("POST", "/sale/enable", None),
         ("PATCH", "/sale", Some(json!({"title": "Other"}))),
         ("DELETE", "/sale", None),
     ] {
@@ -334,4 +332,72 @@ async fn the_api_refuses_to_change_a_link_of_an_object_and_names_it() {
         apply_one(&app, wish("sale", "1", "spring")).await,
         "deleted"
     );
+}
+
+#[tokio::test]
+async fn management_takes_the_link_of_an_object_down_and_the_object_cannot_undo_it() {
+    let (_database, app, _keys) = world().await;
+    let on = |title: &str| with(wish("sale", "1", "spring"), json!({"title": title}));
+    let off = || with(on("a"), json!({"enabled": false}));
+    let disable = async || {
+        let spam = Some(json!({"reason": "spam"}));
+        let disabled = manage(&app, "POST", "/sale/disable", spam).await;
+        assert_eq!(disabled.status, 200, "{disabled:?}");
+    };
+    let enable = async || manage(&app, "POST", "/sale/enable", None).await;
+    assert_eq!(apply_one(&app, on("a")).await, "created");
+    // Whether the object has switched it off before, or not.
+    for before in [on("a"), off()] {
+        apply_one(&app, before).await;
+        disable().await;
+        let results = apply(&app, &[on("b")]).await;
+        assert_eq!(results[0]["result"], "taken-down", "{results:?}");
+        let message = results[0]["message"].as_str().unwrap();
+        assert!(message.contains("spam"), "{message}");
+        assert_eq!(results[0]["short_url"], "http://sho.rt:8080/sale");
+        assert_eq!(shown(&app, "sale").await["title"], "b");
+        assert_eq!(apply_one(&app, on("b")).await, "taken-down");
+        assert_eq!(apply_one(&app, off()).await, "changed");
+        assert_eq!(apply_one(&app, off()).await, "unchanged");
+        assert_eq!(status(&app, "sale").await, 410);
+        assert_eq!(enable().await.status, 200);
+        assert_eq!(apply_one(&app, on("a")).await, "unchanged");
+        assert_eq!(status(&app, "sale").await, 302);
+    }
+    // What the object has done, management does not undo.
+    assert_eq!(apply_one(&app, off()).await, "changed");
+    enable().await.problem(409, "managed-link");
+    disable().await;
+    assert_eq!(release(&app, "sale", "1", "Delete").await, "released");
+    assert_eq!(shown(&app, "sale").await["state"], "disabled");
+    assert_eq!(apply_one(&app, on("a")).await, "taken");
+    assert_eq!(enable().await.status, 200);
+    assert_eq!(status(&app, "sale").await, 302);
+}
+
+#[tokio::test]
+async fn an_object_that_is_deleted_and_made_again_gets_what_its_policy_left() {
+    let (_database, app, _keys) = world().await;
+    for (policy, again) in [
+        ("Disable", "changed"),
+        ("Retain", "changed"),
+        ("Delete", "deleted"),
+    ] {
+        let code = policy.to_lowercase();
+        apply_one(&app, wish(&code, "1", "spring")).await;
+        assert_eq!(release(&app, &code, "1", policy).await, "released");
+        let stranger = wish(&code, "2", "stranger");
+        let refused = apply_one(&app, stranger).await;
+        assert_eq!(
+            refused,
+            if again == "deleted" {
+                "deleted"
+            } else {
+                "taken"
+            }
+        );
+        assert_eq!(apply_one(&app, wish(&code, "3", "spring")).await, again);
+        let found = status(&app, &code).await;
+        assert_eq!(found, if again == "deleted" { 410 } else { 302 });
+    }
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{
     super::{
         change::{Change, Edit},
-        record::{How, LinkRecord, LinkState},
+        record::{LinkRecord, LinkState, LinkTakedown},
     },
     Owner,
 };
@@ -49,11 +49,8 @@ pub enum Decision {
 /// The reason why a wish cannot be met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The code belongs to another ShortLink, or to no ShortLink.
-    Taken {
-        owner: Option<Owner>,
-        reason: &'static str,
-    },
+    /// The code belongs to another ShortLink, or to no ShortLink. The text says which, and what to do.
+    Taken(String),
     /// The time of the link is over.
     Expired,
     /// The link was deleted.
@@ -62,13 +59,12 @@ pub enum Refusal {
     Invalid(String),
 }
 
-const OTHER_OWNER: &str = "the code belongs to another ShortLink";
-const EARLIER_OWNER: &str =
-    "the code belongs to an earlier ShortLink of this name, with another destination";
-const NOT_ADOPTED: &str = "the link was not made by a ShortLink; adopt: IfSame takes it over, because the destination is the same";
-const OTHER_URL: &str = "the link was not made by a ShortLink, and has another destination";
-const TEMPLATE: &str = "the link was not made by a ShortLink, and is a link with arguments";
-const LEGAL: &str = "the link was not made by a ShortLink, and is disabled for legal reasons";
+const NOT_ADOPTED: &str = "exists and was not made by a ShortLink: set `adopt: IfSame`, because the destination is the same";
+const OTHER_URL: &str =
+    "exists with another destination, and a link is immutable: choose another code";
+const TEMPLATE: &str = "is a link with arguments, which no ShortLink has: choose another code";
+const TAKEN_DOWN: &str =
+    "was disabled by management, and belongs to no ShortLink: enable it there first";
 
 /// Decides what has to be done for a wish. `link` is what the code stands for, `None` if it is free.
 #[must_use]
@@ -97,8 +93,7 @@ pub fn decide(link: Option<&LinkRecord>, wish: &Wish, now: Timestamp) -> Decisio
     }
     if link.owner.is_none() {
         if let Some(reason) = obstacle(link, wish, is_same) {
-            let owner = None;
-            return Decision::Refuse(Refusal::Taken { owner, reason });
+            return Decision::Refuse(Refusal::Taken(format!("the code {} {reason}", wish.code)));
         }
         // A link is not taken over to end it.
         if is_over {
@@ -120,34 +115,42 @@ pub fn decide(link: Option<&LinkRecord>, wish: &Wish, now: Timestamp) -> Decisio
 }
 
 fn taken_by(owner: &Owner, wish: &Wish) -> Decision {
-    let reason = match owner.is_named_like(&wish.owner) {
-        true => EARLIER_OWNER,
-        false => OTHER_OWNER,
+    let Owner {
+        namespace, name, ..
+    } = owner;
+    let code = &wish.code;
+    let taken = match owner.is_named_like(&wish.owner) {
+        true => format!(
+            "the code {code} belongs to an earlier ShortLink {namespace}/{name} with another destination: choose another code"
+        ),
+        false => format!(
+            "the code {code} belongs to ShortLink {namespace}/{name}: choose another code, or delete that ShortLink"
+        ),
     };
-    let owner = Some(owner.clone());
-    Decision::Refuse(Refusal::Taken { owner, reason })
+    Decision::Refuse(Refusal::Taken(taken))
 }
 
-/// Returns why a live or disabled link without an owner is not taken over, if it is not.
+/// Returns why a live or disabled link without an owner is not taken over, if it is not. A link that the same ShortLink
+/// made or disabled, before it was deleted, is its own again.
 fn obstacle(link: &LinkRecord, wish: &Wish, is_same: bool) -> Option<&'static str> {
-    let is_legal = |link: &LinkRecord| {
-        let down = link.takedown.as_ref();
-        down.is_some_and(|down| down.how == How::Legal)
-    };
+    let name = wish.owner.actor();
+    let by = |actor: &Option<String>| actor.as_ref() == Some(&name);
+    let takedown = link.takedown.as_ref();
+    let was_own = by(&link.created_by) || takedown.is_some_and(|down| by(&down.by));
     match link {
         link if link.template => Some(TEMPLATE),
         _ if !is_same => Some(OTHER_URL),
-        // The ShortLink would enable it, or lift the reasons when it is deleted.
-        link if is_legal(link) => Some(LEGAL),
-        _ if !wish.adopts => Some(NOT_ADOPTED),
+        // The ShortLink would lift the takedown, or its reasons when it is deleted.
+        _ if takedown.is_some_and(|down| !by(&down.by)) => Some(TAKEN_DOWN),
+        _ if !wish.adopts && !was_own => Some(NOT_ADOPTED),
         _ => None,
     }
 }
 
-/// Returns the changes that make a link what was asked for.
+/// Returns the changes that make a link what was asked for. What management has disabled stays so.
 fn changes(link: &LinkRecord, wish: &Wish) -> Vec<Change> {
     let switch = match (&link.takedown, wish.enabled) {
-        (Some(_), true) => Some(Change::Enable),
+        (Some(down), true) if wish.owner.has_done(down) => Some(Change::Enable),
         (None, false) => Some(Change::DISABLE),
         _ => None,
     };
@@ -164,7 +167,28 @@ fn changes(link: &LinkRecord, wish: &Wish) -> Vec<Change> {
     switch.into_iter().chain(edit).collect()
 }
 
+/// Returns what keeps a link down that its ShortLink wants enabled: management has disabled it.
+#[must_use]
+pub fn taken_down(link: &LinkRecord, wish: &Wish) -> Option<String> {
+    let down = link.takedown.as_ref();
+    let down = down.filter(|down| wish.enabled && !wish.owner.has_done(down))?;
+    let by = down.by.as_deref().unwrap_or("an unknown client");
+    let reason = down
+        .reason
+        .as_deref()
+        .map_or(String::new(), |reason| format!(" ({reason})"));
+    Some(format!(
+        "{by} has disabled the link{reason}: management can enable it"
+    ))
+}
+
 impl Owner {
+    /// Returns true if the object took the link down, and not management.
+    #[must_use]
+    pub fn has_done(&self, takedown: &LinkTakedown) -> bool {
+        takedown.by.as_ref() == Some(&self.actor())
+    }
+
     fn is_named_like(&self, other: &Self) -> bool {
         (&self.namespace, &self.name) == (&other.namespace, &other.name)
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::store::{
     labels::Labels,
     management::{
-        LinkTakedown,
+        How,
         change::{ChangeVerdict, verdict},
     },
 };
@@ -45,14 +45,23 @@ fn changed(change: impl FnOnce(&mut LinkRecord)) -> Option<LinkRecord> {
     Some(link)
 }
 
+/// Returns a takedown by management.
 fn down(how: How) -> Option<LinkTakedown> {
     Some(LinkTakedown {
         at: Timestamp::UNIX_EPOCH,
-        by: None,
+        by: Some("ann".to_owned()),
         how,
         reason: None,
         notice: None,
     })
+}
+
+/// Takes a link down for the ShortLink `team/sale`.
+fn switch_off(link: &mut LinkRecord) {
+    link.takedown = down(How::Gone).map(|down| LinkTakedown {
+        by: Some("shortlink/team/sale".to_owned()),
+        ..down
+    });
 }
 
 fn expire(link: &mut LinkRecord) {
@@ -99,10 +108,7 @@ fn decided(link: &Option<LinkRecord>, wish: &Wish) -> String {
             let words = claim.into_iter().chain(changes);
             words.collect::<Vec<_>>().join(" ")
         }
-        Decision::Refuse(Refusal::Taken { owner, reason }) => match owner {
-            Some(owner) => format!("taken by {}: {reason}", owner.name),
-            None => format!("taken: {reason}"),
-        },
+        Decision::Refuse(Refusal::Taken(reason)) => format!("taken: {reason}"),
         Decision::Refuse(Refusal::Expired) => "expired".to_owned(),
         Decision::Refuse(Refusal::Deleted) => "deleted".to_owned(),
         Decision::Refuse(Refusal::Invalid(rule)) => format!("invalid: {rule}"),
@@ -150,7 +156,8 @@ fn a_link_of_the_object_becomes_what_it_asks_for() {
         later(wish);
     };
     let broken = |wish: &mut Wish| wish.broken_rule = Some("must lead elsewhere".to_owned());
-    let disabled = || changed(|link| link.takedown = down(How::Gone));
+    let disabled = || changed(switch_off);
+    let taken_down = || changed(|link| link.takedown = down(How::Gone));
     for (link, wish, expected) in [
         (Some(link()), wish(), "keep"),
         (Some(link()), wish_to(broken), "keep"),
@@ -163,12 +170,10 @@ fn a_link_of_the_object_becomes_what_it_asks_for() {
         (disabled(), wish(), "enable"),
         (disabled(), wish_to(off), "keep"),
         (disabled(), wish_to(both), "edit"),
-        // It was disabled for legal reasons before it belonged to the object.
-        (
-            changed(|link| link.takedown = down(How::Legal)),
-            wish_to(off),
-            "keep",
-        ),
+        // What management has disabled stays so.
+        (taken_down(), wish(), "keep"),
+        (taken_down(), wish_to(labeled), "edit"),
+        (taken_down(), wish_to(off), "keep"),
         (
             Some(link()),
             wish_to(|wish| wish.url.push('x')),
@@ -195,7 +200,7 @@ fn an_object_that_was_made_again_gets_its_link_back() {
     check(
         &Some(link()),
         &elsewhere,
-        "taken by sale: the code belongs to an earlier ShortLink of this name, with another destination",
+        "taken: the code sale belongs to an earlier ShortLink team/sale with another destination: choose another code",
     );
     check(&changed(expire), &again(), "expired");
     let purged = |link: &mut LinkRecord| {
@@ -220,7 +225,11 @@ fn a_code_of_another_object_is_taken_whatever_became_of_the_link() {
         other(|link| link.template = true),
     ] {
         for wish in [wish(), adopting()] {
-            check(&link, &wish, "taken by other");
+            check(
+                &link,
+                &wish,
+                "taken: the code sale belongs to ShortLink team/other: choose another code, or delete that ShortLink",
+            );
         }
     }
 }
@@ -245,7 +254,7 @@ fn a_link_without_an_owner_is_taken_over_only_if_it_is_the_same_and_not_over() {
         (
             free(|_| {}),
             wish(),
-            "taken: the link was not made by a ShortLink; adopt: IfSame takes it over, because the destination is the same",
+            "taken: the code sale exists and was not made by a ShortLink: set `adopt: IfSame`, because the destination is the same",
         ),
         (free(|_| {}), adopting(), "claim"),
         (free(|_| {}), off, "claim disable"),
@@ -259,11 +268,21 @@ fn a_link_without_an_owner_is_taken_over_only_if_it_is_the_same_and_not_over() {
         (
             free(|link| link.takedown = down(How::Gone)),
             adopting(),
-            "claim enable",
+            "taken: the code sale was disabled by management, and belongs to no ShortLink: enable it there first",
+        ),
+        // It was its own before it was deleted with a policy that leaves the link.
+        (free(switch_off), wish(), "claim enable"),
+        (
+            free(|link| link.created_by = Some("shortlink/team/sale".to_owned())),
+            wish(),
+            "claim",
         ),
         (
-            free(|link| link.takedown = down(How::Legal)),
-            adopting(),
+            free(|link| {
+                link.created_by = Some("shortlink/team/sale".to_owned());
+                link.takedown = down(How::Gone);
+            }),
+            wish(),
             "taken",
         ),
         (free(expire), adopting(), "expired"),
@@ -299,7 +318,7 @@ fn what_was_deleted_or_has_expired_is_never_made_again() {
 fn every_change_that_is_decided_is_one_that_the_state_of_the_link_allows() {
     let states = [
         Some(link()),
-        changed(|link| link.takedown = down(How::Gone)),
+        changed(switch_off),
         changed(|link| link.takedown = down(How::Legal)),
         changed(|link| link.owner = None),
         changed(|link| link.expires_at = Some(time("2031-01-01T00:00:00Z"))),
@@ -319,4 +338,22 @@ fn every_change_that_is_decided_is_one_that_the_state_of_the_link_allows() {
             }
         }
     }
+}
+
+#[test]
+fn a_link_that_management_has_disabled_is_told_of_while_it_shall_be_enabled() {
+    let link = changed(|link| {
+        link.takedown = down(How::Legal).map(|down| LinkTakedown {
+            reason: Some("claim 7".to_owned()),
+            ..down
+        });
+    });
+    let told = |link: Option<LinkRecord>, wish| taken_down(&link.unwrap(), &wish);
+    assert_eq!(
+        told(link.clone(), wish()).as_deref(),
+        Some("ann has disabled the link (claim 7): management can enable it")
+    );
+    assert_eq!(told(link, wish_to(|wish| wish.enabled = false)), None);
+    assert_eq!(told(changed(switch_off), wish()), None);
+    assert_eq!(told(changed(|_| {}), wish()), None);
 }
