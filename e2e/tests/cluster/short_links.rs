@@ -131,10 +131,43 @@ async fn a_short_link_is_served_as_its_spec_says_until_it_is_deleted() -> Result
         links.until("guide", "True", "Serving").await?;
         until_status(&gateway, "guide", 302).await?;
 
-        links.delete("guide").await?;
-        until_status(&gateway, "guide", 410).await
+        is_taken_down_and_made_again(&gateway, &links).await
     })
     .await
+}
+
+async fn is_taken_down_and_made_again(gateway: &GatewayClient, links: &ShortLinks) -> Result<()> {
+    // Management takes it down, and only management puts it back.
+    let manage = async |change: &str| -> Result<()> {
+        let path = format!("/api/admin/links/guide/{change}");
+        let request = gateway.request(Method::POST, &path).bearer_auth(KEY);
+        let changed = gateway
+            .send(request.json(&json!({"reason": "spam"})))
+            .await?;
+        ensure!(changed.status == 200, "{changed:?}");
+        Ok(())
+    };
+    manage("disable").await?;
+    links
+        .apply("guide", "guide", json!({"title": "Spam"}))
+        .await?;
+    let down = links.until("guide", "False", "TakenDown").await?;
+    ensure!(down.message.contains("spam"), "{down:?}");
+    until_status(gateway, "guide", 410).await?;
+    manage("enable").await?;
+    links
+        .apply("guide", "guide", json!({"title": "Docs"}))
+        .await?;
+    links.until("guide", "True", "Serving").await?;
+    until_status(gateway, "guide", 302).await?;
+
+    // One that is made again gets back what the deletion has disabled.
+    links.delete("guide").await?;
+    until_status(gateway, "guide", 410).await?;
+    links.apply("guide", "guide", json!({})).await?;
+    links.until("guide", "True", "Serving").await?;
+    until_status(gateway, "guide", 302).await?;
+    links.delete("guide").await
 }
 
 #[tokio::test]
