@@ -30,7 +30,7 @@ impl Error {
                 (429, "rate-limited", "Too many requests")
             }
             Self::Unauthorized { .. } => (401, "unauthorized", "Unauthorized"),
-            Self::Forbidden { .. } => (403, "forbidden", "Forbidden"),
+            Self::Forbidden { .. } | Self::ForeignLink { .. } => (403, "forbidden", "Forbidden"),
 
             // Links.
             Self::CodeTaken => (409, "code-taken", "Code taken"),

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 20] = [
+const MIGRATIONS: [(i64, &str, &str); 21] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -116,6 +116,11 @@ const MIGRATIONS: [(i64, &str, &str); 20] = [
         20,
         "link_owners",
         include_str!("../../migrations/0020_link_owners.sql"),
+    ),
+    (
+        21,
+        "links_by_creator_and_code",
+        include_str!("../../migrations/0021_links_by_creator_and_code.sql"),
     ),
 ];
 

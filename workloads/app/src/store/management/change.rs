@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     code::Code,
+    rights::Rights,
     store::{
         audit::{self, Action, Cause, NewEntry},
         labels::{self, LabelChange},
@@ -59,6 +60,8 @@ pub enum Changed {
     Gone,
     /// The link belongs to this ShortLink, which alone changes it.
     Owned(Owner),
+    /// The rights of the client do not include the link.
+    Foreign,
     /// The code was never assigned.
     Unknown,
 }
@@ -145,7 +148,7 @@ impl Change {
 }
 
 impl Management {
-    /// Changes a link, if its state allows it and it belongs to no ShortLink. The audit log gets its entries in the same
+    /// Changes a link, if the rights include it, its state allows it and it belongs to no ShortLink. The audit log gets its entries in the same
     /// transaction.
     ///
     /// # Errors
@@ -155,6 +158,7 @@ impl Management {
         code: Code<'_>,
         change: &Change,
         cause: &Cause,
+        rights: &Rights,
     ) -> Result<Changed, StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {
@@ -164,6 +168,9 @@ impl Management {
                     return Ok(Changed::Unknown);
                 }
                 let link = find(&mut transaction, code.as_str()).await?;
+                if !rights.include(link.created_by.as_deref()) {
+                    return Ok(Changed::Foreign);
+                }
                 if let Some(owner) = link.owner {
                     return Ok(Changed::Owned(owner));
                 }
