@@ -14,7 +14,11 @@ use tokio::sync::watch::Receiver;
 use url::Url;
 
 use self::keys::ApiKeys;
-pub use self::{keys::Client, management::ManagementKey, watch::Watcher};
+pub use self::{
+    keys::{Client, is_client},
+    management::ManagementKey,
+    watch::Watcher,
+};
 use crate::{
     error::Error,
     metrics::AuthMetrics,
@@ -127,6 +131,13 @@ impl Guard {
             None => self.unauthorized(MISSING, ""),
             Some(_) => self.forbidden(scope),
         })
+    }
+
+    /// Returns true if a client of this name has a key.
+    #[must_use]
+    pub fn has_client(&self, name: &str) -> bool {
+        let protection = self.protection.as_ref();
+        protection.is_some_and(|protection| protection.keys.borrow().has_client(name))
     }
 
     /// Returns the error of a request for a link that the rights of its client do not include.

@@ -125,6 +125,10 @@ pub enum Error {
     )]
     ManagedLink { namespace: String, name: String },
 
+    /// The name would come back with the next request.
+    #[error("The client has a key, with which its name would come back; remove the key first.")]
+    ClientHasKey,
+
     // Jobs and documents.
     /// The task needs a key, and the service has none.
     #[error("This task cannot be enqueued from outside: it is not in `queue.publicTasks`.")]

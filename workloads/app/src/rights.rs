@@ -109,6 +109,8 @@ mod tests {
             ("/api/admin/clicks/top", own),
             ("/api/admin/export/links", own),
             ("/api/admin/import/links", all),
+            ("/api/admin/transfer", all),
+            ("/api/admin/erase", admin),
             ("/api/admin/dead-letters", admin),
             ("/api/admin/dead-letters/{id}", admin),
             ("/api/admin/dead-letters/replay", admin),

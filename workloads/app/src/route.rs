@@ -44,7 +44,7 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 28] = [
+pub const ROUTES: [RouteRow; 30] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
@@ -79,6 +79,8 @@ pub const ROUTES: [RouteRow; 28] = [
     open("/api/links/{code}/qr.png"),
     scoped("/api/admin/export/links", Scope::LinksOwn),
     scoped("/api/admin/import/links", Scope::LinksAll),
+    scoped("/api/admin/transfer", Scope::LinksAll),
+    scoped("/api/admin/erase", Scope::Admin),
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),
@@ -117,7 +119,7 @@ impl Route {
     pub const REDIRECT: Self = Self(1);
     pub const SHORTEN: Self = Self(2);
     /// The route of links with arguments.
-    pub const WITH_ARGUMENTS: Self = Self(27);
+    pub const WITH_ARGUMENTS: Self = Self(29);
     /// The route of new jobs.
     pub const JOBS: Self = Self(5);
 

@@ -164,7 +164,9 @@ impl ApiKeys {
     }
 }
 
-fn is_client(name: &str) -> bool {
+/// Returns true if a client may have this name.
+#[must_use]
+pub fn is_client(name: &str) -> bool {
     let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=64).contains(&name.len()) && name.bytes().all(is_sign)
 }

@@ -44,6 +44,7 @@ impl Error {
             Self::ClicksDisabled => (501, "clicks-disabled", "Clicks disabled"),
             Self::LinkGone => (409, "link-gone", "Link gone"),
             Self::ManagedLink { .. } => (409, "managed-link", "Managed link"),
+            Self::ClientHasKey => (409, "client-has-key", "Client has a key"),
 
             // Jobs and documents.
             Self::TaskNotPublic => (403, "task-not-public", "Task not public"),

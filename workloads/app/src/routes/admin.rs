@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod clicks;
+pub mod clients;
 pub mod dead_letters;
 pub mod links;
 pub mod transfer;

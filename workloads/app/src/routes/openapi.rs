@@ -54,6 +54,7 @@ mod tests {
         router,
         routes::{
             admin::{
+                clients::bodies::{EraseRequest, TransferRequest},
                 dead_letters::bodies::SweepRequest,
                 links::bodies::{DisableRequest, LinksRequest, ReasonRequest},
             },
@@ -135,6 +136,8 @@ mod tests {
             ("LinksRequest", fields_of::<LinksRequest>()),
             ("DisableRequest", fields_of::<DisableRequest>()),
             ("ReasonRequest", fields_of::<ReasonRequest>()),
+            ("TransferRequest", fields_of::<TransferRequest>()),
+            ("EraseRequest", fields_of::<EraseRequest>()),
             ("SweepRequest", fields_of::<SweepRequest>()),
             ("PortableLink", fields_of::<PortableLink>()),
         ] {

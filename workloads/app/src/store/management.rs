@@ -2,7 +2,9 @@
 //! removed after each change, see [`super::cached`].
 
 mod change;
+mod erasure;
 mod export;
+mod handover;
 mod import;
 mod listing;
 pub mod ownership;
@@ -16,7 +18,9 @@ use self::record::columns;
 pub(super) use self::record::takedown;
 pub use self::{
     change::{Change, Changed, Edit},
+    erasure::{Erased, PSEUDONYM, STEPS},
     export::{ExportPage, OWN_LINKS},
+    handover::{HandedOver, Handover, MAX_LINKS as MAX_HANDOVER},
     import::{Import, Imported, Summary},
     listing::{Filter, IN_ORDER, Listing, Order, Page, Position},
     record::{How, LinkRecord, LinkState, LinkTakedown},

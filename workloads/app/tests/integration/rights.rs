@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shortener_app::{
     config::ServeArgs,
-    store::management::{IN_ORDER, OWN_LINKS},
+    store::management::{IN_ORDER, OWN_LINKS, STEPS},
 };
 use shortener_testing::database::TestDatabase;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
@@ -295,6 +295,257 @@ async fn an_export_of_own_links_reads_no_others() {
             "Sort Key: links.code",
         ] {
             assert!(!plan.contains(bad), "{plan}");
+        }
+    }
+}
+
+async fn entries(world: &World, query: &str) -> Vec<Value> {
+    let page = world.get("boss", &format!("/audit?{query}")).await.json();
+    page["entries"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn links_pass_to_another_client_which_then_manages_them() {
+    let database = TestDatabase::new().await;
+    let world = World::start(&database).await;
+    world.create("shop", &["s1", "s2", "s3"]).await;
+    world.create("mail", &["m1"]).await;
+    let owner = "INSERT INTO link_owners VALUES ('s3', 'uid', 'team', 'sale')";
+    let mut connection = database.connect().await.unwrap();
+    connection.execute(owner).await.unwrap();
+    let transfer = async |body: Value| world.send("desk", "POST", "/transfer", Some(body)).await;
+    let named = json!({"from": "shop", "to": "mail", "codes": ["s1", "s3"]});
+    let refused = transfer(named).await;
+    refused.problem(409, "managed-link");
+    assert!(refused.text().contains("ShortLink team/sale"));
+
+    let named =
+        json!({"from": "shop", "to": "mail", "codes": ["s1", "m1", "none"], "reason": "moved"});
+    let done = json!({"transferred": 1, "remaining": false});
+    assert_eq!(transfer(named.clone()).await.json(), done);
+    let nothing = json!({"transferred": 0, "remaining": false});
+    assert_eq!(transfer(named).await.json(), nothing);
+    is_foreign(&world.get("shop", "/links/s1").await);
+    assert_eq!(codes(&world.get("mail", "/links").await), "s1 m1");
+    let entry = &entries(&world, "subject=s1").await[0];
+    assert_eq!(entry["action"], "link_transferred");
+    assert_eq!(
+        (&entry["by"], &entry["reason"]),
+        (&json!("desk"), &json!("moved"))
+    );
+    assert_eq!(entry["detail"], json!({"from": "shop", "to": "mail"}));
+
+    let all = json!({"from": "shop", "to": "mail"});
+    assert_eq!(transfer(all.clone()).await.json(), done);
+    assert_eq!(codes(&world.get("shop", "/links").await), "s3");
+    let refused = world.send("mail", "POST", "/transfer", Some(all)).await;
+    refused.problem(403, "forbidden");
+    assert_eq!(entries(&world, "action=link_transferred").await.len(), 2);
+}
+
+#[tokio::test]
+async fn many_links_pass_a_bounded_number_at_a_time() {
+    let database = TestDatabase::new().await;
+    let world = World::start(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    let links = "INSERT INTO links (code, url, created_by) \
+        SELECT 'x' || n, 'https://a.example/', 'left' FROM generate_series(1, 2001) n";
+    connection.execute(links).await.unwrap();
+    for (transferred, remaining) in [(1000, true), (1000, true), (1, false), (0, false)] {
+        let body = json!({"from": "left", "to": "shop"});
+        let answer = world.send("boss", "POST", "/transfer", Some(body)).await;
+        let expected = json!({"transferred": transferred, "remaining": remaining});
+        assert_eq!(answer.json(), expected);
+    }
+    let counts = "SELECT count(*) FROM audit_log WHERE action = 'link_transferred'";
+    let written: i64 = sqlx::query_scalar(counts)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(written, 2001);
+}
+
+/// Returns the tables and columns that hold a text somewhere in a row.
+async fn places(connection: &mut PgConnection, text: &str) -> Vec<String> {
+    let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' ORDER BY 1";
+    let tables: Vec<String> = sqlx::query_scalar(tables)
+        .fetch_all(&mut *connection)
+        .await
+        .unwrap();
+    let mut found = Vec::new();
+    for table in tables {
+        let count = format!("SELECT count(*) FROM {table} AS line WHERE line::text LIKE $1");
+        let count = sqlx::query_scalar(sqlx::AssertSqlSafe(count)).bind(format!("%{text}%"));
+        let count: i64 = count.fetch_one(&mut *connection).await.unwrap();
+        if count > 0 {
+            found.push(table);
+        }
+    }
+    found
+}
+
+/// Rows with the name `jane` in every column for it, and with names that only begin like it.
+const JANE: &str = "INSERT INTO links (code, url, created_by) \
+        SELECT 'j' || n, 'https://a.example/', 'jane' FROM generate_series(1, 1500) n; \
+    INSERT INTO links (code, created_by, disabled_at, disabled_as, disabled_by) \
+        VALUES ('d1', 'mail', now(), 'deleted', 'jane'), ('d2', 'jan', now(), 'deleted', 'janet'); \
+    INSERT INTO audit_log (actor, action, subject, detail) VALUES ('jane', 'link_enabled', 'j1', NULL), \
+        ('desk', 'link_transferred', 'j1', '{\"from\": \"mail\", \"to\": \"jane\"}'), \
+        ('desk', 'link_transferred', 'j2', '{\"from\": \"jane\", \"to\": \"mail\"}'); \
+    INSERT INTO jobs (message_id, task, origin, state) VALUES (gen_random_uuid(), '', 'key:jane', 'running'), \
+        (gen_random_uuid(), '', 'key:janet', 'running'); \
+    INSERT INTO documents (id, origin) VALUES (1, 'key:jane'); \
+    INSERT INTO link_keys (key, body_sha256) VALUES ('jane 1', ''), ('janet 1', ''); \
+    INSERT INTO job_keys (key, body_sha256, message_id) VALUES ('jane 2', '', gen_random_uuid())";
+
+#[tokio::test]
+async fn a_name_is_erased_everywhere_and_one_pseudonym_takes_its_place() {
+    let database = TestDatabase::new().await;
+    let world = World::start(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    connection.execute(JANE).await.unwrap();
+    let erase = async |client: &str| {
+        let body = json!({"client": client, "reason": "asked for it"});
+        world.send("boss", "POST", "/erase", Some(body)).await
+    };
+    erase("shop").await.problem(409, "client-has-key");
+    for system in ["shortlink/team/sale", "pod/app-1", "erased/1"] {
+        erase(system).await.problem(400, "invalid-fields");
+    }
+    let body = Some(json!({"client": "jane"}));
+    let refused = world.send("desk", "POST", "/erase", body).await;
+    refused.problem(403, "forbidden");
+
+    let first = erase("jane").await.json();
+    assert_eq!(first, json!({"erased": 1008, "remaining": true}));
+    let second = erase("jane").await.json();
+    assert_eq!(second, json!({"erased": 500, "remaining": false}));
+    assert_eq!(
+        erase("jane").await.json(),
+        json!({"erased": 0, "remaining": false})
+    );
+
+    let pseudonyms = "SELECT DISTINCT created_by FROM links WHERE created_by LIKE 'erased/%'";
+    let pseudonym: String = sqlx::query_scalar(pseudonyms)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    let tables = [
+        "audit_log",
+        "documents",
+        "job_keys",
+        "jobs",
+        "link_keys",
+        "links",
+    ];
+    assert_eq!(places(&mut connection, &pseudonym).await, tables);
+    // What is left of the letters are other names.
+    connection
+        .execute(
+            "UPDATE links SET disabled_by = NULL; DELETE FROM jobs WHERE origin = 'key:janet'; \
+            DELETE FROM link_keys WHERE key = 'janet 1'",
+        )
+        .await
+        .unwrap();
+    assert_eq!(places(&mut connection, "jane").await, [""; 0]);
+    assert_eq!(places(&mut connection, "jan").await, ["links"]);
+    let written = entries(&world, "action=client_erased").await;
+    assert_eq!(written.len(), 1, "{written:?}");
+    assert_eq!(
+        (&written[0]["by"], &written[0]["subject"]),
+        (&json!("boss"), &Value::Null)
+    );
+    assert_eq!(written[0]["detail"], json!({"pseudonym": pseudonym}));
+}
+
+#[tokio::test]
+async fn every_column_for_a_name_of_a_client_is_erased() {
+    let database = TestDatabase::new().await;
+    let _app = App::start(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    let columns = "SELECT table_name || '.' || column_name FROM information_schema.columns \
+        WHERE table_schema = 'public' AND table_name <> '_sqlx_migrations' \
+        AND data_type IN ('text', 'json') ORDER BY 1";
+    let columns: Vec<String> = sqlx::query_scalar(columns)
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    let without = [
+        "audit_log.action",
+        "audit_log.reason",
+        "audit_log.subject",
+        "clicks.code",
+        "documents.payload",
+        "erasures.client",
+        "erasures.pseudonym",
+        "jobs.client_id",
+        "jobs.error",
+        "jobs.payload",
+        "jobs.state",
+        "jobs.task",
+        "link_keys.code",
+        "link_labels.code",
+        "link_labels.note",
+        "link_labels.title",
+        "link_owners.code",
+        "link_owners.name",
+        "link_owners.namespace",
+        "link_owners.uid",
+        "link_tags.code",
+        "link_tags.tag",
+        "link_title_words.code",
+        "link_title_words.word",
+        "links.code",
+        "links.disabled_as",
+        "links.disabled_url",
+        "links.host",
+        "links.notice",
+        "links.reason",
+        "links.url",
+    ];
+    for column in columns {
+        let (table, name) = column.split_once('.').unwrap();
+        let step = format!("UPDATE {table} SET {name} = ");
+        let is_erased = STEPS.iter().any(|erased| erased.starts_with(&step));
+        let has_none = without.contains(&column.as_str());
+        assert!(is_erased != has_none, "{column}");
+    }
+}
+
+#[tokio::test]
+async fn an_erasure_reads_indexes_only() {
+    let database = TestDatabase::new().await;
+    let _app = App::start(&database).await;
+    let mut connection = fill(&database).await;
+    let off = "SET LOCAL enable_sort = on; SET LOCAL enable_bitmapscan = on; SET LOCAL enable_seqscan = off";
+    connection.execute(off).await.unwrap();
+    let indexes = [
+        "links_by_creator",
+        "links_by_disabler",
+        "audit_log_by_actor",
+        "audit_log_by_transfer",
+        "jobs_by_client",
+        "documents_by_client",
+        "link_keys_pkey",
+        "job_keys_pkey",
+    ];
+    for (number, (step, index)) in STEPS.iter().zip(indexes).enumerate() {
+        let prepare = format!("PREPARE step{number} (text, text) AS {step}");
+        connection
+            .execute(sqlx::AssertSqlSafe(prepare))
+            .await
+            .unwrap();
+        for mode in ["force_custom_plan", "force_generic_plan"] {
+            let set = format!("SET plan_cache_mode = {mode}");
+            connection.execute(sqlx::AssertSqlSafe(set)).await.unwrap();
+            let explain = format!("EXPLAIN EXECUTE step{number} ('jane', 'erased/1')");
+            let plan = sqlx::query_scalar(sqlx::AssertSqlSafe(explain)).persistent(false);
+            let plan: Vec<String> = plan.fetch_all(&mut connection).await.unwrap();
+            let plan = plan.join("\n");
+            assert!(
+                plan.contains(index) && !plan.contains("Seq Scan"),
+                "{index}\n{plan}"
+            );
         }
     }
 }

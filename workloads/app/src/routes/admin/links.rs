@@ -221,7 +221,11 @@ pub(in crate::routes) fn record(actions: &[Action], link: &LinkRecord, cause: &C
             Action::LinkDeleted => line!("link_deleted"),
             Action::LinkClaimed => line!("link_claimed"),
             Action::LinkReleased => line!("link_released"),
-            Action::LinksImported | Action::DeadLetterReplayed | Action::DeadLetterDropped => {}
+            Action::LinkTransferred
+            | Action::LinksImported
+            | Action::ClientErased
+            | Action::DeadLetterReplayed
+            | Action::DeadLetterDropped => {}
         }
     }
 }
