@@ -61,6 +61,9 @@ pub struct TopLink {
     pub clicks: ClickTotals,
 }
 
+/// A row of [`OF_LINK`]: without a day if the link has no clicks.
+type DayRow = (Option<SqlDate>, Option<i64>, Option<i64>, Option<String>);
+
 /// The clicks of one stack; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ClickStore(Database);
@@ -82,7 +85,7 @@ impl ClickStore {
         (first, last): (Date, Date),
         rights: &Rights,
     ) -> Result<Found<Vec<ClicksOfDay>>, StoreError> {
-        let rows: Vec<(Option<SqlDate>, Option<i64>, Option<i64>, Option<String>)> = self
+        let rows: Vec<DayRow> = self
             .0
             .look_up("SELECT clicks", |pool| async move {
                 let rows = sqlx::query_as(OF_LINK).bind(code.as_str());

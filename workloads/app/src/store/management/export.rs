@@ -146,22 +146,13 @@ async fn page(
     bytes: usize,
     rights: &Rights,
 ) -> Result<ExportPage, sqlx::Error> {
-    let owner = rights.owner();
-    if owner.is_some() {
-        sqlx::query(IN_ORDER).execute(&mut *connection).await?;
-    }
-    let links = sqlx::query_as(owner.map_or(LINKS, |_| OWN_LINKS)).bind(after);
-    let links = links.bind(limit as i64).bind(bytes as i64);
-    let links = owner
-        .into_iter()
-        .fold(links, |links, owner| links.bind(owner));
-    let rows: Vec<Row> = links.fetch_all(&mut *connection).await?;
+    let rows = links(connection, (after, limit), bytes, rights).await?;
     let Some(last) = rows.last() else {
         return Ok(ExportPage::default());
     };
     let may_be_more = rows.len() == limit || last.size > bytes as i64;
     let last = last.link.code.clone();
-    let clicks = match owner {
+    let clicks = match rights.owner() {
         None => sqlx::query_as(CLICKS).bind(after).bind(last),
         Some(_) => {
             let codes = rows.iter().map(|row| row.link.code.clone());
@@ -206,6 +197,24 @@ async fn page(
     }
     page.next = written.filter(|_| may_be_more);
     Ok(page)
+}
+
+async fn links(
+    connection: &mut PgConnection,
+    (after, limit): (&str, usize),
+    bytes: usize,
+    rights: &Rights,
+) -> Result<Vec<Row>, sqlx::Error> {
+    let owner = rights.owner();
+    if owner.is_some() {
+        sqlx::query(IN_ORDER).execute(&mut *connection).await?;
+    }
+    let links = sqlx::query_as(owner.map_or(LINKS, |_| OWN_LINKS)).bind(after);
+    let links = links.bind(limit as i64).bind(bytes as i64);
+    let links = owner
+        .into_iter()
+        .fold(links, |links, owner| links.bind(owner));
+    links.fetch_all(connection).await
 }
 
 /// Writes the line of a link up to its clicks.
