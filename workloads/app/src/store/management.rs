@@ -19,7 +19,7 @@ pub(super) use self::record::takedown;
 pub use self::{
     change::{Change, Changed, Edit},
     erasure::{Erased, PSEUDONYM, STEPS},
-    export::{ExportPage, OWN_LINKS},
+    export::{ExportPage, OWN_CLICKS, OWN_LINKS},
     handover::{HandedOver, Handover, MAX_LINKS as MAX_HANDOVER},
     import::{Import, Imported, Summary},
     listing::{Filter, IN_ORDER, Listing, Order, Page, Position},

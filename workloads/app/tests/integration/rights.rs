@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shortener_app::{
     config::ServeArgs,
-    store::management::{IN_ORDER, OWN_LINKS, STEPS},
+    store::management::{IN_ORDER, OWN_CLICKS, OWN_LINKS, STEPS},
 };
 use shortener_testing::database::TestDatabase;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
@@ -259,7 +259,10 @@ async fn what_reaches_beyond_own_links_needs_a_scope_for_it() {
 async fn fill(database: &PgConnectOptions) -> PgConnection {
     let mut connection = database.connect().await.unwrap();
     let rows = "INSERT INTO links (code, url, created_by) SELECT 'c' || n, 'https://example.com/', 'by' || n % 20 \
-            FROM generate_series(1, 60000) n; ANALYZE links, link_labels, link_tags, clicks";
+            FROM generate_series(1, 60000) n; \
+        INSERT INTO link_tags SELECT 't' || right(code, 1), created_at, code FROM links; \
+        INSERT INTO clicks SELECT code, current_date - n, 3, 1 FROM links, generate_series(1, 3) n; \
+        ANALYZE links, link_labels, link_tags, clicks";
     connection.execute(rows).await.unwrap();
     connection.execute("BEGIN").await.unwrap();
     connection.execute(IN_ORDER).await.unwrap();
@@ -271,30 +274,40 @@ async fn an_export_of_own_links_reads_no_others() {
     let database = TestDatabase::new().await;
     let _app = App::start(&database).await;
     let mut connection = fill(&database).await;
-    let statement = OWN_LINKS;
-    let types = "PREPARE own (text, bigint, bigint, text) AS ";
-    let prepare = sqlx::AssertSqlSafe(format!("{types}{statement}"));
-    connection.execute(prepare).await.unwrap();
-    for mode in ["force_custom_plan", "force_generic_plan"] {
-        let set = sqlx::AssertSqlSafe(format!("SET plan_cache_mode = {mode}"));
-        connection.execute(set).await.unwrap();
-        let explain = "EXPLAIN EXECUTE own ('c3', 1000, 131072, 'by7')";
-        let plan: Vec<String> = sqlx::query_scalar(explain)
-            .persistent(false)
-            .fetch_all(&mut connection)
-            .await
-            .unwrap();
-        let plan = plan.join("\n");
-        assert!(
-            plan.contains("using links_by_creator_and_code on links"),
-            "{plan}"
-        );
-        for bad in [
-            "Seq Scan",
-            "Bitmap Heap Scan on links",
-            "Sort Key: links.code",
-        ] {
-            assert!(!plan.contains(bad), "{plan}");
+    let links = format!("links (text, bigint, bigint, text) AS {OWN_LINKS}");
+    let clicks = format!("clicks (text[]) AS {OWN_CLICKS}");
+    for (statement, call, index) in [
+        (
+            links,
+            "links ('c3', 1000, 131072, 'by7')",
+            "using links_by_creator_and_code on links",
+        ),
+        (
+            clicks,
+            "clicks ('{c1,c10,c100}')",
+            "using clicks_pkey on clicks",
+        ),
+    ] {
+        let prepare = sqlx::AssertSqlSafe(format!("PREPARE {statement}"));
+        connection.execute(prepare).await.unwrap();
+        for mode in ["force_custom_plan", "force_generic_plan"] {
+            let set = sqlx::AssertSqlSafe(format!("SET plan_cache_mode = {mode}"));
+            connection.execute(set).await.unwrap();
+            let explain = sqlx::AssertSqlSafe(format!("EXPLAIN EXECUTE {call}"));
+            let plan = sqlx::query_scalar(explain).persistent(false);
+            let plan: Vec<String> = plan.fetch_all(&mut connection).await.unwrap();
+            let plan = plan.join("\n");
+            assert!(plan.contains(index), "{plan}");
+            assert!(plan.contains("Index Cond: (code = own.code)") || index.contains("links"));
+            for bad in [
+                "Seq Scan",
+                "Bitmap Heap Scan on links",
+                "Sort Key: links",
+                "Sort Key: clicks",
+                "link_tags_pkey",
+            ] {
+                assert!(!plan.contains(bad), "{plan}");
+            }
         }
     }
 }
