@@ -63,7 +63,7 @@ pub struct Access {
     /// Stack
     #[command(flatten)]
     pub stack: Stack,
-    /// File with a key of the scope `admin`; the variable SHORTENER_KEY if absent
+    /// File with a key of the scope `links:all`; the variable SHORTENER_KEY if absent
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 }
@@ -101,7 +101,7 @@ pub enum TransferError {
     },
     /// There is no key.
     #[error(
-        "a key with the scope `admin` is needed: set {KEY} or --key-file (see https://github.com/shortenerstack/shortener-stack/blob/main/docs/keys.md)"
+        "a key with the scope `links:all` is needed: set {KEY} or --key-file (see https://github.com/shortenerstack/shortener-stack/blob/main/docs/keys.md)"
     )]
     NoKey,
     /// The key cannot be sent.

@@ -1,7 +1,7 @@
 //! The callers of the public port: clients with a key, and anyone.
 //!
 //! Redirects, health and the OpenAPI document never need a key. The other routes have a scope; the settings say which
-//! scopes are protected. `admin` always is.
+//! scopes are protected. Those of management always are.
 
 mod keys;
 mod management;
@@ -14,10 +14,15 @@ use tokio::sync::watch::Receiver;
 use url::Url;
 
 use self::keys::ApiKeys;
-pub use self::{keys::Client, management::ManagementKey, watch::Watcher};
+pub use self::{
+    keys::{Client, is_client},
+    management::ManagementKey,
+    watch::Watcher,
+};
 use crate::{
     error::Error,
     metrics::AuthMetrics,
+    rights::Rights,
     scope::{Scope, Scopes},
 };
 
@@ -92,11 +97,11 @@ impl Guard {
             return (None, None);
         };
         let Some(protection) = &self.protection else {
-            let refused = scope == Scope::Admin;
+            let refused = scope.is_management();
             return (None, refused.then(|| self.unauthorized(NO_KEYS, "")));
         };
         let metrics = &protection.metrics;
-        let needed = scope == Scope::Admin || protection.scopes.contains(scope);
+        let needed = scope.is_management() || protection.scopes.contains(scope);
         let Some(key) = presented(headers) else {
             if needed {
                 metrics.missing.inc();
@@ -109,7 +114,7 @@ impl Guard {
             let error = || self.unauthorized(INVALID, ", error=\"invalid_token\"");
             return (None, needed.then(error));
         };
-        let forbidden = needed && !client.scopes.contains(scope);
+        let forbidden = needed && Rights::of(scope, &client).is_none();
         if forbidden {
             metrics.forbidden.inc();
         } else {
@@ -128,6 +133,22 @@ impl Guard {
         })
     }
 
+    /// Returns true if a client of this name has a key.
+    #[must_use]
+    pub fn has_client(&self, name: &str) -> bool {
+        let protection = self.protection.as_ref();
+        protection.is_some_and(|protection| protection.keys.borrow().has_client(name))
+    }
+
+    /// Returns the error of a request for a link that the rights of its client do not include.
+    pub fn foreign_link(&self) -> Error {
+        let scope = Scope::LinksAll.as_str();
+        Error::ForeignLink {
+            scope,
+            challenge: self.insufficient(scope),
+        }
+    }
+
     fn unauthorized(&self, detail: &'static str, error: &str) -> Error {
         Error::Unauthorized {
             detail,
@@ -137,11 +158,16 @@ impl Guard {
 
     fn forbidden(&self, scope: Scope) -> Error {
         let scope = scope.as_str();
-        let error = format!(", error=\"insufficient_scope\", scope=\"{scope}\"");
         Error::Forbidden {
             scope,
-            challenge: self.challenge(&error),
+            challenge: self.insufficient(scope),
         }
+    }
+
+    fn insufficient(&self, scope: &str) -> HeaderValue {
+        self.challenge(&format!(
+            ", error=\"insufficient_scope\", scope=\"{scope}\""
+        ))
     }
 
     fn challenge(&self, error: &str) -> HeaderValue {

@@ -89,6 +89,13 @@ pub enum Error {
     },
 
     // Links.
+    /// The link is not one of those that the key may manage.
+    #[error("The link belongs to another client or to none; it needs the scope `{scope}`.")]
+    ForeignLink {
+        scope: &'static str,
+        /// The value of `WWW-Authenticate`.
+        challenge: HeaderValue,
+    },
     /// The chosen code belongs to another link.
     #[error("The code belongs to another link, and links never change; choose another code.")]
     CodeTaken,
@@ -117,6 +124,10 @@ pub enum Error {
         "The link belongs to ShortLink {namespace}/{name}, which decides what it is; change that object."
     )]
     ManagedLink { namespace: String, name: String },
+
+    /// The name would come back with the next request.
+    #[error("The client has a key, with which its name would come back; remove the key first.")]
+    ClientHasKey,
 
     // Jobs and documents.
     /// The task needs a key, and the service has none.
@@ -279,7 +290,10 @@ impl Error {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         // Caches may otherwise keep a 404, 405, 410, 414 or 501 for as long as they like (RFC 9110, section 15.1).
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Self::Unauthorized { challenge, .. } | Self::Forbidden { challenge, .. } = self {
+        if let Self::Unauthorized { challenge, .. }
+        | Self::Forbidden { challenge, .. }
+        | Self::ForeignLink { challenge, .. } = self
+        {
             headers.insert(WWW_AUTHENTICATE, challenge.clone());
         }
         // https://www.rfc-editor.org/rfc/rfc7725 section 4

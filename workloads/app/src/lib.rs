@@ -25,6 +25,7 @@ pub mod program;
 pub mod publisher;
 pub mod qr;
 pub mod redirect;
+pub mod rights;
 pub mod route;
 pub mod router;
 pub mod routes;

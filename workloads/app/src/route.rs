@@ -11,7 +11,8 @@ pub struct RouteRow {
     pub template: &'static str,
     /// True if a POST creates links, which has a rate limit of its own.
     pub creates: bool,
-    /// The scope that a key needs, where the stack asks for one; `None` if the route is open to everyone.
+    /// The least scope that a key needs, where the stack asks for one; `None` if the route is open to everyone. What more scopes
+    /// give is the subject of [`crate::rights`].
     pub scope: Option<Scope>,
     /// The data that a POST or PUT stores; `None` if it stores nothing, or only for clients with keys.
     pub stores: Option<Stores>,
@@ -43,7 +44,7 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 28] = [
+pub const ROUTES: [RouteRow; 30] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
@@ -63,12 +64,12 @@ pub const ROUTES: [RouteRow; 28] = [
         ..scoped("/docs/{id}", Scope::Docs)
     },
     scoped("/docs/query", Scope::Docs),
-    scoped("/api/admin/links", Scope::Admin),
-    scoped("/api/admin/links/{code}", Scope::Admin),
-    scoped("/api/admin/links/{code}/disable", Scope::Admin),
-    scoped("/api/admin/links/{code}/enable", Scope::Admin),
-    scoped("/api/admin/links/{code}/clicks", Scope::Admin),
-    scoped("/api/admin/clicks/top", Scope::Admin),
+    scoped("/api/admin/links", Scope::LinksOwn),
+    scoped("/api/admin/links/{code}", Scope::LinksOwn),
+    scoped("/api/admin/links/{code}/disable", Scope::LinksOwn),
+    scoped("/api/admin/links/{code}/enable", Scope::LinksOwn),
+    scoped("/api/admin/links/{code}/clicks", Scope::LinksOwn),
+    scoped("/api/admin/clicks/top", Scope::LinksOwn),
     scoped("/api/admin/dead-letters", Scope::Admin),
     scoped("/api/admin/dead-letters/{id}", Scope::Admin),
     scoped("/api/admin/dead-letters/replay", Scope::Admin),
@@ -76,8 +77,10 @@ pub const ROUTES: [RouteRow; 28] = [
     scoped("/api/admin/audit", Scope::Admin),
     open("/api/links/{code}/qr.svg"),
     open("/api/links/{code}/qr.png"),
-    scoped("/api/admin/export/links", Scope::Admin),
-    scoped("/api/admin/import/links", Scope::Admin),
+    scoped("/api/admin/export/links", Scope::LinksOwn),
+    scoped("/api/admin/import/links", Scope::LinksAll),
+    scoped("/api/admin/transfer", Scope::LinksAll),
+    scoped("/api/admin/erase", Scope::Admin),
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),
@@ -116,7 +119,7 @@ impl Route {
     pub const REDIRECT: Self = Self(1);
     pub const SHORTEN: Self = Self(2);
     /// The route of links with arguments.
-    pub const WITH_ARGUMENTS: Self = Self(27);
+    pub const WITH_ARGUMENTS: Self = Self(29);
     /// The route of new jobs.
     pub const JOBS: Self = Self(5);
 
@@ -199,7 +202,7 @@ mod tests {
         for row in ROUTES {
             assert!(!(row.page && row.is_for_scripts()), "{row:?}");
             assert!(!row.page || row.scope.is_none(), "{row:?}");
-            let manages = row.scope == Some(Scope::Admin);
+            let manages = row.scope.is_some_and(Scope::is_management);
             assert!(!(manages && row.is_for_scripts()), "{row:?}");
         }
         let scripts = ROUTES.iter().filter(|row| row.is_for_scripts());
@@ -228,10 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn management_and_nothing_else_needs_the_scope_admin() {
+    fn management_and_nothing_else_needs_a_scope_of_management() {
         for row in ROUTES {
             let manages = row.template.starts_with("/api/admin");
-            assert_eq!(row.scope == Some(Scope::Admin), manages, "{row:?}");
+            let needed = row.scope.is_some_and(Scope::is_management);
+            assert_eq!(needed, manages, "{row:?}");
         }
     }
 

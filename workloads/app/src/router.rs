@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     observe,
     routes::{
-        admin::{audit, clicks, dead_letters, links, transfer},
+        admin::{audit, clicks, clients, dead_letters, links, transfer},
         docs, health, jobs, metrics, openapi, qr, redirect, short_links, shorten,
     },
     state::AppState,
@@ -21,7 +21,7 @@ use crate::{
 /// Returns the handlers of the public port, each with its template. The preview of a link has none: the router has no
 /// pattern for a suffix, so [`redirect::follow`] passes it on. Nor have links with arguments, whose pattern would fit the
 /// paths of unknown routes: [`crate::shortcut`] follows them all.
-pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 25] {
+pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 27] {
     [
         ("/health", get(health::health)),
         ("/metrics", get(metrics::public)),
@@ -51,6 +51,8 @@ pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 25] {
         ("/api/links/{code}/qr.png", get(qr::png)),
         ("/api/admin/export/links", get(transfer::export)),
         ("/api/admin/import/links", post(transfer::import)),
+        ("/api/admin/transfer", post(clients::transfer)),
+        ("/api/admin/erase", post(clients::erase)),
         ("/openapi.json", get(openapi::openapi)),
         ("/", get(redirect::root)),
         ("/{code}", get(redirect::follow)),

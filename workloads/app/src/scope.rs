@@ -11,17 +11,23 @@ pub enum Scope {
     Docs,
     /// Metrics on the public port.
     Metrics,
+    /// Management of the links that the client created.
+    LinksOwn,
+    /// Management of all links.
+    LinksAll,
     /// Management.
     Admin,
 }
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Shorten,
         Self::Jobs,
         Self::Docs,
         Self::Metrics,
+        Self::LinksOwn,
+        Self::LinksAll,
         Self::Admin,
     ];
 
@@ -33,8 +39,16 @@ impl Scope {
             Self::Jobs => "jobs",
             Self::Docs => "docs",
             Self::Metrics => "metrics",
+            Self::LinksOwn => "links:own",
+            Self::LinksAll => "links:all",
             Self::Admin => "admin",
         }
+    }
+
+    /// Returns true for a scope of management, which always needs a key.
+    #[must_use]
+    pub fn is_management(self) -> bool {
+        matches!(self, Self::LinksOwn | Self::LinksAll | Self::Admin)
     }
 
     fn bit(self) -> u8 {
@@ -91,12 +105,18 @@ mod tests {
 
     #[test]
     fn scopes_are_words_between_spaces_commas_and_line_ends() {
-        let table: [(&str, &[Scope], bool); 7] = [
+        let table: [(&str, &[Scope], bool); 9] = [
             ("", &[], true),
             (" \n,", &[], true),
             ("shorten", &[Scope::Shorten], true),
             ("jobs, docs\n", &[Scope::Jobs, Scope::Docs], true),
             ("admin metrics,admin", &[Scope::Metrics, Scope::Admin], true),
+            (
+                "links:own,links:all",
+                &[Scope::LinksOwn, Scope::LinksAll],
+                true,
+            ),
+            ("links", &[], false),
             ("Admin", &[], false),
             ("docs everything", &[Scope::Docs], false),
         ];

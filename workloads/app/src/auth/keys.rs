@@ -24,8 +24,7 @@ const NOT_A_CLIENT: &str =
     "the name of a client has 1 to 64 of the characters A-Z, a-z, 0-9, '_' and '-'";
 const NOT_A_KEY: &str = "a key has 32 to 256 visible ASCII characters";
 const NOT_A_DIGEST: &str = "sha256: stands before 64 hexadecimal digits";
-const NOT_SCOPES: &str =
-    "scopes are shorten, jobs, docs, metrics and admin; other words give nothing";
+const NOT_SCOPES: &str = "scopes are shorten, jobs, docs, metrics, links:own, links:all and admin; other words give nothing";
 const NO_CLIENT: &str = "the client has no key";
 const KNOWN: &str = "the key is there already";
 const TOO_MANY: &str = "there are more than 512 keys";
@@ -116,6 +115,12 @@ impl ApiKeys {
         self.keys.get(place).map(|key| &key.client)
     }
 
+    /// Returns true if a client of this name has a key.
+    #[must_use]
+    pub fn has_client(&self, name: &str) -> bool {
+        self.keys.iter().any(|key| &*key.client.name == name)
+    }
+
     fn ignore(&mut self, entry: &str, rule: &'static str) {
         self.ignored.push(Ignored {
             entry: entry.to_owned(),
@@ -159,7 +164,9 @@ impl ApiKeys {
     }
 }
 
-fn is_client(name: &str) -> bool {
+/// Returns true if a client may have this name.
+#[must_use]
+pub fn is_client(name: &str) -> bool {
     let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=64).contains(&name.len()) && name.bytes().all(is_sign)
 }

@@ -33,7 +33,9 @@ pub struct AuthArgs {
 /// Parses the scopes that need a key.
 fn protected(words: &str) -> Result<Scopes, String> {
     let (scopes, all_known) = Scopes::read(words);
-    if !all_known || scopes.is_empty() || scopes.contains(Scope::Admin) {
+    let mut known = Scope::ALL.into_iter();
+    let has_management = known.any(|scope| scope.is_management() && scopes.contains(scope));
+    if !all_known || scopes.is_empty() || has_management {
         return Err(
             "must be any of shorten, jobs, docs and metrics, separated by commas".to_owned(),
         );
@@ -46,10 +48,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_needs_a_key_is_at_least_one_scope_and_never_admin() {
+    fn what_needs_a_key_is_at_least_one_scope_and_never_management() {
         let jobs_and_docs = Scopes::from_iter([Scope::Docs, Scope::Jobs]);
         assert_eq!(protected("jobs,docs"), Ok(jobs_and_docs));
-        for wrong in ["", ",", "admin", "jobs,admin", "job", "*"] {
+        for wrong in [
+            "",
+            ",",
+            "admin",
+            "jobs,admin",
+            "links:own",
+            "docs,links:all",
+            "job",
+            "*",
+        ] {
             assert!(protected(wrong).is_err(), "{wrong:?}");
         }
     }

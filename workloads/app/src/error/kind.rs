@@ -30,7 +30,7 @@ impl Error {
                 (429, "rate-limited", "Too many requests")
             }
             Self::Unauthorized { .. } => (401, "unauthorized", "Unauthorized"),
-            Self::Forbidden { .. } => (403, "forbidden", "Forbidden"),
+            Self::Forbidden { .. } | Self::ForeignLink { .. } => (403, "forbidden", "Forbidden"),
 
             // Links.
             Self::CodeTaken => (409, "code-taken", "Code taken"),
@@ -44,6 +44,7 @@ impl Error {
             Self::ClicksDisabled => (501, "clicks-disabled", "Clicks disabled"),
             Self::LinkGone => (409, "link-gone", "Link gone"),
             Self::ManagedLink { .. } => (409, "managed-link", "Managed link"),
+            Self::ClientHasKey => (409, "client-has-key", "Client has a key"),
 
             // Jobs and documents.
             Self::TaskNotPublic => (403, "task-not-public", "Task not public"),

@@ -18,6 +18,7 @@ use crate::{
     error::Error,
     limits::LimitedClient,
     redirect::Target,
+    rights::Rights,
     route::Route,
     routes::docs,
     storage::Storage,
@@ -110,6 +111,13 @@ impl<'a> RequestFacts<'a> {
         let adds = self.identity.is_none() && matches!(*self.method, Method::POST | Method::PUT);
         let stores = self.route.row().stores.filter(|_| adds)?;
         (!storage.admits(stores)).then_some(Error::StorageReserved)
+    }
+
+    /// Returns the rights of the client in management; `None` on other routes.
+    pub(super) fn rights(&self) -> Option<Rights> {
+        let least = self.route.row().scope?;
+        let client = self.identity.as_ref().filter(|_| least.is_management())?;
+        Rights::of(least, client)
     }
 
     /// Returns the name of the client whose key the request has.

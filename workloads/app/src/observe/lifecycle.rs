@@ -82,6 +82,9 @@ impl<'a> RequestLifecycle<'a> {
         if let Some(client) = &self.facts.identity {
             extensions.insert(client.clone());
         }
+        if let Some(rights) = self.facts.rights() {
+            extensions.insert(rights);
+        }
     }
 
     /// Answers the request: by its handler, unless it is refused before.

@@ -1,7 +1,8 @@
-//! Management. Every route needs a key with the scope `admin`, also on a stack whose other routes need none.
+//! Management. Every route needs a key with a scope for it, also on a stack whose other routes need none.
 
 pub mod audit;
 pub mod clicks;
+pub mod clients;
 pub mod dead_letters;
 pub mod links;
 pub mod transfer;
@@ -16,7 +17,9 @@ use serde::Serialize;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use crate::{auth, error::Error, faults::Faults, store::MAX_TEXT};
+use crate::{
+    auth, error::Error, faults::Faults, rights::Found, state::SharedState, store::MAX_TEXT,
+};
 
 /// The maximum number of items on a page.
 const MAX_PAGE: usize = 100;
@@ -25,6 +28,18 @@ const MAX_PAGE: usize = 100;
 fn client(request: &Request) -> Result<String, Error> {
     let name = auth::client_of(request).map(str::to_owned);
     name.ok_or_else(|| Error::Internal("management without a client".to_owned()))
+}
+
+/// Returns what was looked for.
+///
+/// # Errors
+/// Fails if the link does not exist, or the rights of the client do not include it.
+fn found<T>(state: &SharedState, found: Found<T>) -> Result<T, Error> {
+    match found {
+        Found::Some(found) => Ok(found),
+        Found::Foreign => Err(state.guard.foreign_link()),
+        Found::Unknown => Err(Error::NotFound),
+    }
 }
 
 /// Returns a response that no cache keeps.

@@ -54,13 +54,13 @@ mod tests {
         router,
         routes::{
             admin::{
+                clients::bodies::{EraseRequest, TransferRequest},
                 dead_letters::bodies::SweepRequest,
                 links::bodies::{DisableRequest, LinksRequest, ReasonRequest},
             },
             docs::bodies::{DocumentRequest, QueryRequest},
             shorten::ShortenRequest,
         },
-        scope::Scope,
         store::management::PortableLink,
     };
 
@@ -136,6 +136,8 @@ mod tests {
             ("LinksRequest", fields_of::<LinksRequest>()),
             ("DisableRequest", fields_of::<DisableRequest>()),
             ("ReasonRequest", fields_of::<ReasonRequest>()),
+            ("TransferRequest", fields_of::<TransferRequest>()),
+            ("EraseRequest", fields_of::<EraseRequest>()),
             ("SweepRequest", fields_of::<SweepRequest>()),
             ("PortableLink", fields_of::<PortableLink>()),
         ] {
@@ -151,7 +153,7 @@ mod tests {
         for (template, item) in document["paths"].as_object().unwrap() {
             let expected = match Route::from_template(Some(template)).row().scope {
                 None => Value::Null,
-                Some(Scope::Admin) => json!(keys),
+                Some(scope) if scope.is_management() => json!(keys),
                 Some(_) => json!([{}, keys[0], keys[1]]),
             };
             for operation in item.as_object().unwrap().values() {

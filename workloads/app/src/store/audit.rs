@@ -35,13 +35,15 @@ pub enum Action {
     LinkDeleted,
     LinkClaimed,
     LinkReleased,
+    LinkTransferred,
     LinksImported,
+    ClientErased,
     DeadLetterReplayed,
     DeadLetterDropped,
 }
 
 impl Action {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::LinkDisabled,
         Self::LinkEnabled,
         Self::LinkExpiryChanged,
@@ -49,7 +51,9 @@ impl Action {
         Self::LinkDeleted,
         Self::LinkClaimed,
         Self::LinkReleased,
+        Self::LinkTransferred,
         Self::LinksImported,
+        Self::ClientErased,
         Self::DeadLetterReplayed,
         Self::DeadLetterDropped,
     ];
@@ -65,7 +69,9 @@ impl Action {
             Self::LinkDeleted => "link_deleted",
             Self::LinkClaimed => "link_claimed",
             Self::LinkReleased => "link_released",
+            Self::LinkTransferred => "link_transferred",
             Self::LinksImported => "links_imported",
+            Self::ClientErased => "client_erased",
             Self::DeadLetterReplayed => "dead_letter_replayed",
             Self::DeadLetterDropped => "dead_letter_dropped",
         }
@@ -94,7 +100,7 @@ pub struct AuditEntry {
     pub by: String,
     /// Kind of change.
     pub action: String,
-    /// Code of the link, or identifier of the job; null for an import and for a message that never was a job.
+    /// Code of the link, or identifier of the job; null for an import, for an erasure and for a message that never was a job.
     pub subject: Option<String>,
     /// Reason, if one was given.
     pub reason: Option<String>,

@@ -23,7 +23,10 @@ use super::{
     },
     postgres::{Links, NewLink, Outcome},
 };
-use crate::code::{Code, OwnedCode};
+use crate::{
+    code::{Code, OwnedCode},
+    rights::Rights,
+};
 
 /// The maximum number of codes in one statement.
 const CODES: usize = 32;
@@ -153,8 +156,10 @@ impl CachedLinks {
         code: Code<'_>,
         change: &Change,
         cause: &Cause,
+        rights: &Rights,
     ) -> Result<(Changed, Option<bool>), StoreError> {
-        let changed = self.management.change(code, change, cause).await?;
+        let change_made = self.management.change(code, change, cause, rights);
+        let changed = change_made.await?;
         let (Changed::Done(link, _) | Changed::Already(link)) = &changed else {
             return Ok((changed, None));
         };

@@ -10,9 +10,12 @@ use serde::{Deserialize, Serialize};
 use shortener_common::database::{Database, StoreError};
 
 pub use self::writer::ClickWriter;
-use crate::code::Code;
+use crate::{
+    code::Code,
+    rights::{Found, Rights},
+};
 
-const OF_LINK: &str = "SELECT clicks.day, clicks.people, clicks.bots FROM links \
+const OF_LINK: &str = "SELECT clicks.day, clicks.people, clicks.bots, links.created_by FROM links \
     LEFT JOIN clicks ON clicks.code = links.code AND day BETWEEN $2 AND $3 WHERE links.code = $1 ORDER BY day";
 
 const TOTALS: &str = "SELECT code, sum(people)::bigint, sum(bots)::bigint FROM clicks \
@@ -22,6 +25,13 @@ const TOTALS: &str = "SELECT code, sum(people)::bigint, sum(bots)::bigint FROM c
 const TOP: &str = "SELECT code, coalesce(url, disabled_url), people, bots FROM \
     (SELECT code, sum(people)::bigint AS people, sum(bots)::bigint AS bots FROM clicks \
     WHERE day BETWEEN $1 AND $2 GROUP BY code ORDER BY 2 DESC, code LIMIT $3) AS top \
+    JOIN links USING (code) ORDER BY people DESC, code";
+
+/// The same of the links of one creator.
+const OWN_TOP: &str = "SELECT code, coalesce(url, disabled_url), people, bots FROM \
+    (SELECT clicks.code, sum(people)::bigint AS people, sum(bots)::bigint AS bots FROM clicks \
+    JOIN links ON links.code = clicks.code AND links.created_by = $4 \
+    WHERE day BETWEEN $1 AND $2 GROUP BY clicks.code ORDER BY 2 DESC, clicks.code LIMIT $3) AS top \
     JOIN links USING (code) ORDER BY people DESC, code";
 
 /// Clicks on a link.
@@ -51,6 +61,9 @@ pub struct TopLink {
     pub clicks: ClickTotals,
 }
 
+/// A row of [`OF_LINK`]: without a day if the link has no clicks.
+type DayRow = (Option<SqlDate>, Option<i64>, Option<i64>, Option<String>);
+
 /// The clicks of one stack; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ClickStore(Database);
@@ -62,8 +75,7 @@ impl ClickStore {
         Self(database)
     }
 
-    /// Returns the days on which a link was clicked, of those from the first to the last one, in their order; `None` if
-    /// the code was never assigned.
+    /// Returns the days on which a link was clicked, of those from the first to the last one, in their order.
     ///
     /// # Errors
     /// Fails if the database is down.
@@ -71,8 +83,9 @@ impl ClickStore {
         &self,
         code: Code<'_>,
         (first, last): (Date, Date),
-    ) -> Result<Option<Vec<ClicksOfDay>>, StoreError> {
-        let rows: Vec<(Option<SqlDate>, Option<i64>, Option<i64>)> = self
+        rights: &Rights,
+    ) -> Result<Found<Vec<ClicksOfDay>>, StoreError> {
+        let rows: Vec<DayRow> = self
             .0
             .look_up("SELECT clicks", |pool| async move {
                 let rows = sqlx::query_as(OF_LINK).bind(code.as_str());
@@ -80,8 +93,13 @@ impl ClickStore {
                 rows.fetch_all(&pool).await
             })
             .await?;
-        let is_known = !rows.is_empty();
-        let days = rows.into_iter().filter_map(|(day, people, bots)| {
+        let Some((.., created_by)) = rows.first() else {
+            return Ok(Found::Unknown);
+        };
+        if !rights.include(created_by.as_deref()) {
+            return Ok(Found::Foreign);
+        }
+        let days = rows.into_iter().filter_map(|(day, people, bots, _)| {
             let clicks = ClickTotals {
                 people: people?,
                 bots: bots?,
@@ -89,7 +107,7 @@ impl ClickStore {
             let day = day?.to_jiff();
             Some(ClicksOfDay { day, clicks })
         });
-        Ok(is_known.then(|| days.collect()))
+        Ok(Found::Some(days.collect()))
     }
 
     /// Returns all clicks on these links. Those without a click are left out.
@@ -108,7 +126,8 @@ impl ClickStore {
         Ok(totals.collect())
     }
 
-    /// Returns the links that most people clicked from the first to the last day, at most `limit` of them.
+    /// Returns the links that most people clicked from the first to the last day, of those that the rights include, at most
+    /// `limit` of them.
     ///
     /// # Errors
     /// Fails if the database is down.
@@ -116,12 +135,15 @@ impl ClickStore {
         &self,
         (first, last): (Date, Date),
         limit: usize,
+        rights: &Rights,
     ) -> Result<Vec<TopLink>, StoreError> {
         let rows: Vec<(String, Option<String>, i64, i64)> = self
             .0
             .run("SELECT clicks", |pool| async move {
-                let rows = sqlx::query_as(TOP).bind(first.to_sqlx());
+                let owner = rights.owner();
+                let rows = sqlx::query_as(owner.map_or(TOP, |_| OWN_TOP)).bind(first.to_sqlx());
                 let rows = rows.bind(last.to_sqlx()).bind(limit as i64);
+                let rows = owner.into_iter().fold(rows, |rows, owner| rows.bind(owner));
                 rows.fetch_all(&pool).await
             })
             .await?;

@@ -2,7 +2,9 @@
 //! removed after each change, see [`super::cached`].
 
 mod change;
+mod erasure;
 mod export;
+mod handover;
 mod import;
 mod listing;
 pub mod ownership;
@@ -16,14 +18,19 @@ use self::record::columns;
 pub(super) use self::record::takedown;
 pub use self::{
     change::{Change, Changed, Edit},
-    export::ExportPage,
+    erasure::{Erased, PSEUDONYM, STEPS},
+    export::{ExportPage, OWN_CLICKS, OWN_LINKS},
+    handover::{HandedOver, Handover, MAX_LINKS as MAX_HANDOVER},
     import::{Import, Imported, Summary},
     listing::{Filter, IN_ORDER, Listing, Order, Page, Position},
     record::{How, LinkRecord, LinkState, LinkTakedown},
     transfer::PortableLink,
 };
 use super::{Takedown, audit::Audit};
-use crate::code::Code;
+use crate::{
+    code::Code,
+    rights::{Found, Rights},
+};
 
 /// The maximum number of links that are claimed at once.
 pub const BATCH: usize = 100;
@@ -66,17 +73,27 @@ impl Management {
         Audit::new(self.0.clone())
     }
 
-    /// Reads a link; `None` if the code was never assigned.
+    /// Reads a link.
     ///
     /// # Errors
     /// Fails if the database is down.
-    pub async fn find(&self, code: Code<'_>) -> Result<Option<LinkRecord>, StoreError> {
-        self.0
+    pub async fn find(
+        &self,
+        code: Code<'_>,
+        rights: &Rights,
+    ) -> Result<Found<LinkRecord>, StoreError> {
+        let link: Option<LinkRecord> = self
+            .0
             .look_up("SELECT links", |pool| async move {
                 let find = sqlx::query_as(FIND).bind(code.as_str());
                 find.fetch_optional(&pool).await
             })
-            .await
+            .await?;
+        Ok(match link {
+            Some(link) if rights.include(link.created_by.as_deref()) => Found::Some(link),
+            Some(_) => Found::Foreign,
+            None => Found::Unknown,
+        })
     }
 
     /// Claims up to [`BATCH`] links that have to be removed from the cache once more, for a limited time.

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 20] = [
+const MIGRATIONS: [(i64, &str, &str); 26] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -116,6 +116,36 @@ const MIGRATIONS: [(i64, &str, &str); 20] = [
         20,
         "link_owners",
         include_str!("../../migrations/0020_link_owners.sql"),
+    ),
+    (
+        21,
+        "links_by_creator_and_code",
+        include_str!("../../migrations/0021_links_by_creator_and_code.sql"),
+    ),
+    (
+        22,
+        "links_by_disabler",
+        include_str!("../../migrations/0022_links_by_disabler.sql"),
+    ),
+    (
+        23,
+        "audit_log_by_transfer",
+        include_str!("../../migrations/0023_audit_log_by_transfer.sql"),
+    ),
+    (
+        24,
+        "jobs_by_client",
+        include_str!("../../migrations/0024_jobs_by_client.sql"),
+    ),
+    (
+        25,
+        "documents_by_client",
+        include_str!("../../migrations/0025_documents_by_client.sql"),
+    ),
+    (
+        26,
+        "erasures",
+        include_str!("../../migrations/0026_erasures.sql"),
     ),
 ];
 

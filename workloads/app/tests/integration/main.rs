@@ -43,6 +43,7 @@ mod pooler;
 mod process;
 mod purge;
 mod qr;
+mod rights;
 mod schema;
 mod search;
 mod shared_limits;

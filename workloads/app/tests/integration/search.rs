@@ -147,7 +147,9 @@ fn filters() -> Vec<(Filter, &'static str, &'static str)> {
     };
     let (code, tag) = (text("c1"), text("t3"));
     let (by, host) = (text("by7"), text("h9.example"));
+    let own = by.clone();
     vec![
+        (Filter { own, ..none() }, "links_by_creator", "links"),
         (Filter { code, ..none() }, "links_pkey", "links"),
         (Filter { tag, ..none() }, "link_tags_pkey", "link_tags"),
         (
@@ -187,6 +189,7 @@ fn narrowed(filter: &Filter) -> Filter {
     let text = |text: &str| Some(text.to_owned());
     let mut full = filter.clone();
     let precedence = [
+        filter.own.is_some(),
         filter.code.is_some(),
         filter.tag.is_some(),
         !filter.words.is_empty(),
@@ -195,12 +198,13 @@ fn narrowed(filter: &Filter) -> Filter {
     ];
     match precedence.iter().position(|is_given| *is_given) {
         Some(first) => {
-            full.tag = full.tag.or(text("t3").filter(|_| first < 1));
-            if first < 2 {
+            full.code = full.code.or(text("c1").filter(|_| first < 1));
+            full.tag = full.tag.or(text("t3").filter(|_| first < 2));
+            if first < 3 {
                 full.words = vec!["v".to_owned(), "w3".to_owned()];
             }
-            full.created_by = full.created_by.or(text("by9").filter(|_| first < 3));
-            full.host = full.host.or(text("h9.example").filter(|_| first < 4));
+            full.created_by = full.created_by.or(text("by9").filter(|_| first < 4));
+            full.host = full.host.or(text("h9.example").filter(|_| first < 5));
             full.state = Some(LinkState::Disabled);
         }
         None => full.state = full.state.or(Some(LinkState::Expired)),

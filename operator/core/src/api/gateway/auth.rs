@@ -19,8 +19,8 @@ use crate::api::SecretRef;
 pub struct GatewayAuth {
     /// The Secret, in the stack's namespace, that holds the keys: an entry `<client>` with one key a line (32 to 256
     /// visible ASCII characters, or `sha256:` and 64 hexadecimal digits), and an entry `<client>.scopes` with words out
-    /// of shorten, jobs, docs, metrics and admin. Without that entry, the client has all of them. Until the Secret
-    /// exists, every request that needs a key is refused.
+    /// of shorten, jobs, docs, metrics, links:own, links:all and admin. Without that entry, the client has all of them. Until
+    /// the Secret exists, every request that needs a key is refused.
     pub secret_ref: SecretRef,
     /// Groups of requests that need a key; all of them by default. Management always needs one. Redirects never do.
     #[serde(default, skip_serializing_if = "Option::is_none")]

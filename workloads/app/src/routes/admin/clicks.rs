@@ -5,11 +5,12 @@ use http::Uri;
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
 use serde::Serialize;
 
-use super::{links::code_in, page_size, parameters, private};
+use super::{found, links::code_in, page_size, parameters, private};
 use crate::{
     clicks::Clicks,
     error::Error,
     faults::Faults,
+    rights::Rights,
     state::{AppState, SharedState},
     store::clicks::{ClickTotals, ClicksOfDay, TopLink},
 };
@@ -66,14 +67,19 @@ struct ClickedLink {
 }
 
 /// Returns the clicks on a link, day by day.
-pub async fn of_link(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
+pub async fn of_link(
+    State(state): State<AppState>,
+    rights: Rights,
+    uri: Uri,
+) -> Result<Response, Error> {
     let code = code_in(&uri)?;
     let mut faults = Faults::default();
     let [from, to] = parameters(uri.query(), ["from", "to"], &mut faults);
     let period = SERIES.read(from, to, today(), &mut faults);
     let (from, to) = faults.end(period)?;
-    let clicked = clicks(&state)?.store.of_link(code.borrow(), (from, to));
-    let clicked = clicked.await?.ok_or(Error::NotFound)?;
+    let store = &clicks(&state)?.store;
+    let clicked = store.of_link(code.borrow(), (from, to), &rights).await?;
+    let clicked = found(&state, clicked)?;
     let mut total = ClickTotals::default();
     for day in &clicked {
         total.people += day.clicks.people;
@@ -89,14 +95,18 @@ pub async fn of_link(State(state): State<AppState>, uri: Uri) -> Result<Response
 }
 
 /// Returns the links that most people clicked.
-pub async fn top(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
+pub async fn top(
+    State(state): State<AppState>,
+    rights: Rights,
+    uri: Uri,
+) -> Result<Response, Error> {
     let mut faults = Faults::default();
     let [from, to, limit] = parameters(uri.query(), ["from", "to", "limit"], &mut faults);
     let limit = page_size(limit, &mut faults);
     let period = TOP.read(from, to, today(), &mut faults);
     let (from, to) = faults.end(period)?;
-    let links = clicks(&state)?.store.top((from, to), limit).await?;
-    let links = links.into_iter();
+    let store = &clicks(&state)?.store;
+    let links = store.top((from, to), limit, &rights).await?.into_iter();
     let links = links.map(|link| ClickedLink::new(link, &state.public_base));
     let links = links.collect();
     Ok(private(TopLinks { from, to, links }))

@@ -14,11 +14,12 @@ use shortener_common::telemetry::span::with_current_span;
 use tracing::field::display;
 
 use self::bodies::{LinkDetails, LinkPage, LinksResponse};
-use super::{client, private};
+use super::{client, found, private};
 use crate::{
     body,
     code::{Code, OwnedCode},
     error::Error,
+    rights::Rights,
     state::AppState,
     store::{
         audit::{Action, Cause},
@@ -34,10 +35,14 @@ pub const MAX_BODY: usize = 16 * 1024;
 pub const MAX_LINKS: usize = 100;
 
 /// Returns a link without following it.
-pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
+pub async fn get(
+    State(state): State<AppState>,
+    rights: Rights,
+    uri: Uri,
+) -> Result<Response, Error> {
     let code = code_in(&uri)?;
-    let link = state.links.management().find(code.borrow()).await?;
-    let link = link.ok_or(Error::NotFound)?;
+    let management = state.links.management();
+    let link = found(&state, management.find(code.borrow(), &rights).await?)?;
     let mut link = [LinkDetails::new(link, &state.public_base, None)];
     add_clicks(&state, &mut link).await?;
     let [link] = link;
@@ -48,50 +53,76 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
 ///
 /// It answers 410 then, or 451 with the notice if there are legal reasons. If `purged` is true, no replica redirects it
 /// later than 100 ms after the response. A link that is disabled already stays as it is.
-pub async fn disable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+pub async fn disable(
+    State(state): State<AppState>,
+    rights: Rights,
+    request: Request,
+) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
     let bodies = &state.memory.bodies;
     let read = body::json(request, MAX_BODY, bodies, fields::disable);
     let ((change, reason), _share) = read.await?;
     let reason = Some(reason);
-    apply(&state, code, change, Cause { by, reason }).await
+    apply(&state, code, change, (Cause { by, reason }, rights)).await
 }
 
 /// Puts a link back that was disabled.
-pub async fn enable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+pub async fn enable(
+    State(state): State<AppState>,
+    rights: Rights,
+    request: Request,
+) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
     let bodies = &state.memory.bodies;
     let read = body::optional_json(request, MAX_BODY, bodies, fields::reason);
     let (reason, _share) = read.await?;
-    apply(&state, code, Change::Enable, Cause { by, reason }).await
+    apply(&state, code, Change::Enable, (Cause { by, reason }, rights)).await
 }
 
 /// Changes the expiry and the labels of a link. The destination of a link never changes.
-pub async fn change(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+pub async fn change(
+    State(state): State<AppState>,
+    rights: Rights,
+    request: Request,
+) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
     let read = |body| fields::edit(body, Timestamp::now());
     let read = body::json(request, MAX_BODY, &state.memory.bodies, read);
     let ((edit, reason), _share) = read.await?;
-    apply(&state, code, Change::Edit(edit), Cause { by, reason }).await
+    apply(
+        &state,
+        code,
+        Change::Edit(edit),
+        (Cause { by, reason }, rights),
+    )
+    .await
 }
 
 /// Deletes a link. Its destination is removed, and its code is never given out again.
-pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+pub async fn delete(
+    State(state): State<AppState>,
+    rights: Rights,
+    request: Request,
+) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
     let bodies = &state.memory.bodies;
     let read = body::optional_json(request, MAX_BODY, bodies, fields::reason);
     let (reason, _share) = read.await?;
-    apply(&state, code, Change::Delete, Cause { by, reason }).await?;
+    apply(&state, code, Change::Delete, (Cause { by, reason }, rights)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// Lists the links that the query describes, in the order of their creation.
 ///
 /// Those with a beginning of a code are listed in the order of the codes, and those that were taken down in the order of
-/// that.
-pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
+/// that. With own links only, the order is that of their creation.
+pub async fn list(
+    State(state): State<AppState>,
+    rights: Rights,
+    uri: Uri,
+) -> Result<Response, Error> {
     let listing = fields::listing(uri.query())?;
-    let page = state.links.management().list(&listing).await?;
+    let page = state.links.management().list(listing, &rights).await?;
     let mut page = LinkPage::new(page, &state.public_base);
     add_clicks(&state, &mut page.links).await?;
     Ok(private(page))
@@ -139,11 +170,12 @@ async fn apply(
     state: &AppState,
     code: OwnedCode,
     change: Change,
-    cause: Cause,
+    (cause, rights): (Cause, Rights),
 ) -> Result<Response, Error> {
     let links = state.clone();
     let work = with_current_span(async move {
-        let changed = links.links.change(code.borrow(), &change, &cause).await;
+        let change = links.links.change(code.borrow(), &change, &cause, &rights);
+        let changed = change.await;
         if let Ok((Changed::Done(link, actions), _)) = &changed {
             record(actions, link, &cause);
         }
@@ -160,6 +192,7 @@ async fn apply(
         Changed::Owned(Owner {
             namespace, name, ..
         }) => Err(Error::ManagedLink { namespace, name }),
+        Changed::Foreign => Err(state.guard.foreign_link()),
         Changed::Unknown => Err(Error::NotFound),
     }
 }
@@ -188,7 +221,11 @@ pub(in crate::routes) fn record(actions: &[Action], link: &LinkRecord, cause: &C
             Action::LinkDeleted => line!("link_deleted"),
             Action::LinkClaimed => line!("link_claimed"),
             Action::LinkReleased => line!("link_released"),
-            Action::LinksImported | Action::DeadLetterReplayed | Action::DeadLetterDropped => {}
+            Action::LinkTransferred
+            | Action::LinksImported
+            | Action::ClientErased
+            | Action::DeadLetterReplayed
+            | Action::DeadLetterDropped => {}
         }
     }
 }

@@ -22,6 +22,7 @@ use super::{client, private};
 use crate::{
     body,
     error::{Error, FieldError},
+    rights::Rights,
     routes::shorten::whole_microseconds,
     state::AppState,
     store::{
@@ -58,11 +59,13 @@ impl AsRef<[u8]> for Page {
 /// them.
 pub async fn export(
     State(state): State<AppState>,
+    rights: Rights,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Error> {
     let (after, limit) = fields::page(query.as_deref())?;
     let mut share = state.memory.bodies.take(LARGEST).ok_or(Error::Busy)?;
-    let page = state.links.management().export(&after, limit, MAX_BODY);
+    let management = state.links.management();
+    let page = management.export((&after, limit), MAX_BODY, &rights);
     let ExportPage { text, next } = page.await?;
     // The rows are gone.
     let kept = share.split(text.capacity().min(LARGEST));

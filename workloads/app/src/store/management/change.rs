@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     code::Code,
+    rights::Rights,
     store::{
         audit::{self, Action, Cause, NewEntry},
         labels::{self, LabelChange},
@@ -59,6 +60,8 @@ pub enum Changed {
     Gone,
     /// The link belongs to this ShortLink, which alone makes such a change.
     Owned(Owner),
+    /// The rights of the client do not include the link.
+    Foreign,
     /// The code was never assigned.
     Unknown,
 }
@@ -147,8 +150,8 @@ impl Change {
 }
 
 impl Management {
-    /// Changes a link, if its state and the ShortLink to which it may belong allow it. The audit log gets its entries in the same
-    /// transaction.
+    /// Changes a link, if the rights include it, and its state and the ShortLink to which it may belong allow it. The audit
+    /// log gets its entries in the same transaction.
     ///
     /// # Errors
     /// Fails if the database is down. The change may then have been made.
@@ -157,6 +160,7 @@ impl Management {
         code: Code<'_>,
         change: &Change,
         cause: &Cause,
+        rights: &Rights,
     ) -> Result<Changed, StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {
@@ -166,6 +170,9 @@ impl Management {
                     return Ok(Changed::Unknown);
                 }
                 let link = find(&mut transaction, code.as_str()).await?;
+                if !rights.include(link.created_by.as_deref()) {
+                    return Ok(Changed::Foreign);
+                }
                 match verdict_of_management(change, &link) {
                     ChangeVerdict::Needless => Ok(Changed::Already(link)),
                     ChangeVerdict::Refused => Ok(Changed::Gone),

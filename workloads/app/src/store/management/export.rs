@@ -6,11 +6,14 @@ use shortener_common::database::StoreError;
 use sqlx::{FromRow, PgConnection, Row as _, postgres::PgRow};
 
 use super::{
-    Management,
+    IN_ORDER, Management,
     record::{LinkTakedown, how},
     transfer::PortableLink,
 };
-use crate::store::clicks::{ClickTotals, ClicksOfDay};
+use crate::{
+    rights::Rights,
+    store::clicks::{ClickTotals, ClicksOfDay},
+};
 
 /// Both statements of a page see the same state.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -18,23 +21,53 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// Reads links until `$3` bytes are exceeded; `size` is that of the texts of a link and of all before it. The indexes of
 /// codes give the rows in order from the begin of the page, and nothing behind it is read: the limits are written out, so
 /// that no plan expects more rows.
-const LINKS: &str = "SELECT code, destination, is_template, host, created_by, created_at, expires_at, \
-    disabled_at, disabled_as, disabled_by, reason, notice, title, tags, note, size FROM ( \
-    SELECT *, sum(own) OVER (ORDER BY code ROWS UNBOUNDED PRECEDING)::bigint AS size FROM ( \
-    SELECT *, octet_length(concat(code, destination, host, created_by, disabled_by, reason, notice, title, note, \
-    array_to_string(tags, ''))) AS own FROM ( \
-    SELECT links.code, coalesce(url, disabled_url) AS destination, is_template, host, created_by, links.created_at, expires_at, \
-    disabled_at, disabled_as, disabled_by, reason, notice, title, note, \
-    ARRAY(SELECT tag FROM link_tags WHERE link_tags.code = links.code ORDER BY tag) AS tags \
-    FROM links LEFT JOIN link_labels ON link_labels.code = links.code AND link_labels.code > $1 \
-    WHERE links.code > $1 ORDER BY links.code LIMIT 1000) read) measured) page \
-    WHERE size - own <= $3 ORDER BY code LIMIT $2";
+macro_rules! links {
+    ($title_and_note:literal, $labels:literal, $condition:literal) => {
+        concat!(
+            "SELECT code, destination, is_template, host, created_by, created_at, expires_at, \
+            disabled_at, disabled_as, disabled_by, reason, notice, title, tags, note, size FROM ( \
+            SELECT *, sum(own) OVER (ORDER BY code ROWS UNBOUNDED PRECEDING)::bigint AS size FROM ( \
+            SELECT *, octet_length(concat(code, destination, host, created_by, disabled_by, reason, notice, title, note, \
+            array_to_string(tags, ''))) AS own FROM ( \
+            SELECT links.code, coalesce(url, disabled_url) AS destination, is_template, host, created_by, links.created_at, expires_at, \
+            disabled_at, disabled_as, disabled_by, reason, notice, ",
+            $title_and_note,
+            ", ARRAY(SELECT tag FROM link_tags WHERE link_tags.code = links.code) AS tags FROM links",
+            $labels,
+            " WHERE links.code > $1",
+            $condition,
+            " ORDER BY links.code LIMIT 1000) read) measured) page \
+            WHERE size - own <= $3 ORDER BY code LIMIT $2"
+        )
+    };
+}
+
+const LINKS: &str = links!(
+    "title, note",
+    " LEFT JOIN link_labels ON link_labels.code = links.code AND link_labels.code > $1",
+    ""
+);
+
+/// The same of the links of one creator, with the settings of [`IN_ORDER`]. Their codes are far apart, so each has its labels
+/// looked up.
+pub const OWN_LINKS: &str = links!(
+    "(SELECT title FROM link_labels WHERE link_labels.code = links.code) AS title, \
+    (SELECT note FROM link_labels WHERE link_labels.code = links.code) AS note",
+    "",
+    " AND created_by = $4"
+);
 
 /// Reads the clicks on the links of a page.
 const CLICKS: &str = "SELECT code, day, people, bots FROM clicks WHERE code > $1 AND code <= $2 \
     ORDER BY code, day LIMIT 10000";
 
-/// The limit of [`CLICKS`]: 27 years. A page with many more days is full before.
+/// The same of the links of one creator, whose codes are in order: those between them are not read. A nested loop, the only
+/// join with a limited subquery that refers to the other side, keeps the order of the codes. To ask for that order would sort
+/// the clicks on all links of the page before the first one is written.
+pub const OWN_CLICKS: &str = "SELECT own.code, day, people, bots FROM unnest($1::text[]) AS own (code) CROSS JOIN LATERAL \
+    (SELECT day, people, bots FROM clicks WHERE clicks.code = own.code ORDER BY day LIMIT 10000) AS clicks LIMIT 10000";
+
+/// The limit of both: 27 years. A page with many more days is full before.
 const DAYS: usize = 10_000;
 
 /// A row of [`LINKS`].
@@ -59,6 +92,9 @@ impl FromRow<'_, PgRow> for Row {
             }),
             None => None,
         };
+        // The statement does not sort them: a planner that avoids sorting would read the tags of all links.
+        let mut tags: Vec<String> = row.try_get("tags")?;
+        tags.sort();
         let link = PortableLink {
             code: row.try_get("code")?,
             url: row.try_get("destination")?,
@@ -69,7 +105,7 @@ impl FromRow<'_, PgRow> for Row {
             expires_at: time("expires_at")?,
             disabled,
             title: row.try_get("title")?,
-            tags: row.try_get("tags")?,
+            tags,
             note: row.try_get("note")?,
             clicks: Vec::new(),
         };
@@ -88,21 +124,21 @@ pub struct ExportPage {
 }
 
 impl Management {
-    /// Returns up to `limit` links behind a code, in the order of codes. The page ends before the line with which it would
+    /// Returns up to `limit` links behind a code, in the order of codes, of those that the rights include. The page ends before the line with which it would
     /// be longer than `bytes`, unless that is its first one.
     ///
     /// # Errors
     /// Fails if the database is down.
     pub async fn export(
         &self,
-        after: &str,
-        limit: usize,
+        (after, limit): (&str, usize),
         bytes: usize,
+        rights: &Rights,
     ) -> Result<ExportPage, StoreError> {
         self.0
             .look_up("SELECT links", |pool| async move {
                 let mut transaction = pool.begin_with(BEGIN).await?;
-                let page = page(&mut transaction, after, limit, bytes).await?;
+                let page = page(&mut transaction, (after, limit), bytes, rights).await?;
                 transaction.commit().await?;
                 Ok(page)
             })
@@ -112,18 +148,23 @@ impl Management {
 
 async fn page(
     connection: &mut PgConnection,
-    after: &str,
-    limit: usize,
+    (after, limit): (&str, usize),
     bytes: usize,
+    rights: &Rights,
 ) -> Result<ExportPage, sqlx::Error> {
-    let links = sqlx::query_as(LINKS).bind(after).bind(limit as i64);
-    let rows: Vec<Row> = links.bind(bytes as i64).fetch_all(&mut *connection).await?;
+    let rows = links(connection, (after, limit), bytes, rights).await?;
     let Some(last) = rows.last() else {
         return Ok(ExportPage::default());
     };
     let may_be_more = rows.len() == limit || last.size > bytes as i64;
     let last = last.link.code.clone();
-    let clicks = sqlx::query_as(CLICKS).bind(after).bind(last);
+    let clicks = match rights.owner() {
+        None => sqlx::query_as(CLICKS).bind(after).bind(last),
+        Some(_) => {
+            let codes = rows.iter().map(|row| row.link.code.clone());
+            sqlx::query_as(OWN_CLICKS).bind(Vec::from_iter(codes))
+        }
+    };
     let mut clicks = clicks.fetch(connection);
     let mut days = 0;
     let mut next: Option<(String, Date, i64, i64)> = clicks.try_next().await?;
@@ -162,6 +203,24 @@ async fn page(
     }
     page.next = written.filter(|_| may_be_more);
     Ok(page)
+}
+
+async fn links(
+    connection: &mut PgConnection,
+    (after, limit): (&str, usize),
+    bytes: usize,
+    rights: &Rights,
+) -> Result<Vec<Row>, sqlx::Error> {
+    let owner = rights.owner();
+    if owner.is_some() {
+        sqlx::query(IN_ORDER).execute(&mut *connection).await?;
+    }
+    let links = sqlx::query_as(owner.map_or(LINKS, |_| OWN_LINKS)).bind(after);
+    let links = links.bind(limit as i64).bind(bytes as i64);
+    let links = owner
+        .into_iter()
+        .fold(links, |links, owner| links.bind(owner));
+    links.fetch_all(connection).await
 }
 
 /// Writes the line of a link up to its clicks.

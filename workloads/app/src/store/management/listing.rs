@@ -15,12 +15,12 @@ use super::{
     Management,
     record::{LinkRecord, LinkState},
 };
-use crate::code::MAX_LENGTH;
+use crate::{code::MAX_LENGTH, rights::Rights};
 
 /// Keeps the planner from reading and sorting all that a filter fits, in this transaction. It would do so where it takes a
 /// large part of a table for a small one.
 pub const IN_ORDER: &str = "SELECT set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true), \
-    set_config('enable_seqscan', 'off', true)";
+    set_config('enable_seqscan', 'off', true), set_config('enable_incremental_sort', 'off', true)";
 
 /// A list of links, and a page of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct Listing {
 /// What the links of a list have in common. What is `None` or empty excludes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
+    /// The client to whose links [`Management::list`] confines the list.
+    pub own: Option<String>,
     /// The beginning of the code.
     pub code: Option<String>,
     /// A tag, as it is stored.
@@ -148,11 +150,13 @@ impl Listing {
 }
 
 impl Management {
-    /// Lists links.
+    /// Lists links that the rights include.
     ///
     /// # Errors
     /// Fails if the database is down.
-    pub async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
+    pub async fn list(&self, mut listing: Listing, rights: &Rights) -> Result<Page, StoreError> {
+        listing.filter.own = rights.owner().map(str::to_owned);
+        let listing = &listing;
         self.0
             .run("SELECT links", |pool| async move {
                 let mut transaction = pool.begin().await?;

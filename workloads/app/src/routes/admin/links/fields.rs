@@ -164,6 +164,7 @@ pub(super) fn listing(query: Option<&str>) -> Result<Listing, Error> {
         after,
     ] = parameters(query, names, &mut faults);
     let filter = Filter {
+        own: None,
         code: faults.value("code", code.map(beginning).transpose()),
         tag: faults.value("tag", tag.map(|tag| labels::tag(&tag)).transpose()),
         words: faults.value("title", title.map_or(Ok(Vec::new()), words)),
@@ -391,6 +392,7 @@ mod tests {
         let list = list.unwrap();
         let text = |text: &str| Some(text.to_owned());
         let filter = Filter {
+            own: None,
             code: text("a-B_"),
             tag: text("spring"),
             words: ["sale", "the"].map(str::to_owned).to_vec(),

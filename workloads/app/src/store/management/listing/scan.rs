@@ -46,7 +46,10 @@ impl Scan {
     pub(super) fn of(filter: &Filter) -> (Self, Filter) {
         let mut rest = filter.clone();
         let longest = (0..rest.words.len()).max_by_key(|word| rest.words[*word].len());
-        let scan = if let Some(code) = rest.code.take() {
+        let scan = if let Some(own) = rest.own.take() {
+            // The place of a page is that of a link which was read, and no client sees another's.
+            Self::Creator(own)
+        } else if let Some(code) = rest.code.take() {
             Self::Code(code)
         } else if let Some(tag) = rest.tag.take() {
             Self::Tag(tag)
@@ -151,10 +154,7 @@ impl Scan {
         query.push(" FROM ").push(self.table()).push(" AS entry");
         query.push(join).push(" WHERE ").push(self.condition());
         if let Self::Code(code) = self {
-            query.push(" AND entry.code >= ").push_bind(code.clone());
-            // No code has a character behind `z`.
-            let end = format!("{code}{{");
-            query.push(" AND entry.code < ").push_bind(end);
+            push_beginning(query, "entry", code);
         }
         let after = listing.after.as_ref();
         let bounds = match listing.order {
@@ -208,17 +208,31 @@ impl Scan {
     }
 }
 
+/// Adds the condition that a code begins with this.
+fn push_beginning(query: &mut QueryBuilder<Postgres>, table: &str, code: &str) {
+    let column = format!(" AND {table}.code");
+    query.push(format!("{column} >= "));
+    query.push_bind(code.to_owned());
+    // No code has a character behind `z`.
+    query.push(format!("{column} < "));
+    query.push_bind(format!("{code}{{"));
+}
+
 /// Adds the conditions of filters that no index answers.
 fn push_filters(query: &mut QueryBuilder<Postgres>, filter: Filter) {
     let Filter {
         // Where there is one, it is the scan.
-        code: _,
+        own: _,
+        code,
         tag,
         words,
         created_by,
         host,
         state,
     } = filter;
+    if let Some(code) = code {
+        push_beginning(query, "links", &code);
+    }
     if let Some(tag) = tag {
         query.push(" AND ").push_bind(tag);
         query.push(" = ANY (ARRAY(SELECT tag FROM link_tags WHERE link_tags.code = links.code))");
@@ -256,6 +270,7 @@ mod tests {
     fn the_most_selective_filter_is_the_scan_and_the_others_are_tested() {
         let text = |text: &str| Some(text.to_owned());
         let mut filter = Filter {
+            own: text("mail"),
             code: text("a"),
             tag: text("spring"),
             words: ["of", "spring", "year"].map(str::to_owned).to_vec(),
@@ -264,13 +279,14 @@ mod tests {
             state: Some(LinkState::Disabled),
         };
         let mut scans = Vec::new();
-        for _ in 0..9 {
+        for _ in 0..10 {
             let (scan, rest) = Scan::of(&filter);
             scans.push(scan);
             filter = rest;
         }
         let word = |word: &str| Scan::Word(word.to_owned());
         let expected = [
+            Scan::Creator("mail".to_owned()),
             Scan::Code("a".to_owned()),
             Scan::Tag("spring".to_owned()),
             word("spring"),
