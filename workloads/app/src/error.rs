@@ -89,8 +89,10 @@ pub enum Error {
     },
 
     // Links.
-    /// The link is not one of those that the key may manage.
-    #[error("The link belongs to another client or to none; it needs the scope `{scope}`.")]
+    /// The link is not one of those that the key may manage, or not in this way.
+    #[error(
+        "The link belongs to another client or to none, or others have disabled it; this needs the scope `{scope}`."
+    )]
     ForeignLink {
         scope: &'static str,
         /// The value of `WWW-Authenticate`.

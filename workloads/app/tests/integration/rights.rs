@@ -90,7 +90,7 @@ fn codes(response: &Response) -> String {
 #[track_caller]
 fn is_foreign(response: &Response) {
     response.problem(403, "forbidden");
-    let detail = "The link belongs to another client or to none; it needs the scope `links:all`.";
+    let detail = "The link belongs to another client or to none, or others have disabled it; this needs the scope `links:all`.";
     assert_eq!(response.json()["detail"], detail);
     let challenge = response.header("www-authenticate").unwrap();
     assert!(challenge.ends_with("error=\"insufficient_scope\", scope=\"links:all\""));
@@ -134,6 +134,32 @@ async fn a_client_with_own_links_manages_these_and_no_others() {
         (&foreign["title"], &foreign["state"]),
         (&Value::Null, &json!("live"))
     );
+}
+
+#[tokio::test]
+async fn a_client_with_own_links_cannot_undo_a_takedown_by_others() {
+    let database = TestDatabase::new().await;
+    let world = World::start(&database).await;
+    world.create("shop", &["s1", "s2"]).await;
+    let reason = || Some(json!({"reason": "phishing"}));
+    let disable = async |client, code| {
+        let path = format!("/links/{code}/disable");
+        let disabled = world.send(client, "POST", &path, reason()).await;
+        assert_eq!(disabled.status, 200, "{disabled:?}");
+    };
+    // Whether the client has disabled it before, or not.
+    disable("shop", "s2").await;
+    for code in ["s1", "s2"] {
+        disable("desk", code).await;
+        for (method, end) in [("POST", "/enable"), ("DELETE", "")] {
+            let path = format!("/links/{code}{end}");
+            is_foreign(&world.send("shop", method, &path, None).await);
+        }
+        let path = format!("/links/{code}/enable");
+        assert_eq!(world.send("desk", "POST", &path, None).await.status, 200);
+        disable("shop", code).await;
+        assert_eq!(world.send("shop", "POST", &path, None).await.status, 200);
+    }
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ pub enum Changed {
     Gone,
     /// The link belongs to this ShortLink, which alone makes such a change.
     Owned(Owner),
-    /// The rights of the client do not include the link.
+    /// The rights of the client do not include the change.
     Foreign,
     /// The code was never assigned.
     Unknown,
@@ -74,6 +74,8 @@ pub(super) enum ChangeVerdict {
     Refused,
     /// The link belongs to this ShortLink, which alone makes such a change.
     Owned(Owner),
+    /// The rights of the client do not include the change.
+    Foreign,
 }
 
 /// Waits for other changes of the link. A statement that waits may read of other tables what they were before.
@@ -170,13 +172,11 @@ impl Management {
                     return Ok(Changed::Unknown);
                 }
                 let link = find(&mut transaction, code.as_str()).await?;
-                if !rights.include(link.created_by.as_deref()) {
-                    return Ok(Changed::Foreign);
-                }
-                match verdict_of_management(change, &link) {
+                match verdict_of_management(change, &link, &cause.by, rights) {
                     ChangeVerdict::Needless => Ok(Changed::Already(link)),
                     ChangeVerdict::Refused => Ok(Changed::Gone),
                     ChangeVerdict::Owned(owner) => Ok(Changed::Owned(owner)),
+                    ChangeVerdict::Foreign => Ok(Changed::Foreign),
                     ChangeVerdict::Allowed => {
                         let actions = make(&mut transaction, &link, change, cause).await?;
                         let link = find(&mut transaction, code.as_str()).await?;
@@ -198,20 +198,34 @@ pub(super) async fn find(
     find.fetch_one(connection).await
 }
 
-/// Management may take down the link of a ShortLink, and undo what it did. Everything else is up to the ShortLink, which
-/// cannot undo a takedown of management.
-fn verdict_of_management(change: &Change, link: &LinkRecord) -> ChangeVerdict {
-    let Some(owner) = &link.owner else {
-        return verdict(change, link);
-    };
+/// Decides about a change that a client asks for.
+///
+/// A link belongs to its ShortLink or to its creator, and neither undoes a takedown by others. A ShortLink alone makes all
+/// other changes of its link.
+fn verdict_of_management(
+    change: &Change,
+    link: &LinkRecord,
+    by: &str,
+    rights: &Rights,
+) -> ChangeVerdict {
     let down = link.takedown.as_ref();
-    let is_down_by_owner = down.is_some_and(|down| owner.has_done(down));
-    match change {
-        // Otherwise the ShortLink could enable it.
-        Change::Disable { .. } if is_down_by_owner => ChangeVerdict::Allowed,
-        Change::Disable { .. } => verdict(change, link),
-        Change::Enable if !is_down_by_owner => verdict(change, link),
-        _ => ChangeVerdict::Owned(owner.clone()),
+    let down = down.filter(|_| link.state() == LinkState::Disabled);
+    let is_down_by_others = down.is_some_and(|down| down.by.as_deref() != Some(by));
+    let is_down_by_owner = down.is_some_and(|down| match &link.owner {
+        Some(owner) => owner.has_done(down),
+        None => down.by.is_some() && down.by == link.created_by,
+    });
+    let undoes = matches!(change, Change::Enable | Change::Delete);
+    match (change, &link.owner) {
+        _ if !rights.include(link.created_by.as_deref()) => ChangeVerdict::Foreign,
+        _ if rights.owner().is_some() && undoes && is_down_by_others => ChangeVerdict::Foreign,
+        // Otherwise the owner could undo it.
+        (Change::Disable { .. }, _) if is_down_by_owner && is_down_by_others => {
+            ChangeVerdict::Allowed
+        }
+        (Change::Disable { .. }, _) | (_, None) => verdict(change, link),
+        (Change::Enable, Some(_)) if !is_down_by_owner => verdict(change, link),
+        (_, Some(owner)) => ChangeVerdict::Owned(owner.clone()),
     }
 }
 
@@ -423,11 +437,49 @@ mod tests {
             (of_owner(Some(How::Gone), own), &Allowed, &owned),
             (of_owner(Some(How::Legal), "ann"), &Needless, &Allowed),
         ] {
-            let found = |change| verdict_of_management(&change, &link);
+            let all = Rights::Everything;
+            let found = |change| verdict_of_management(&change, &link, "ops", &all);
             assert_eq!(found(Change::DISABLE), *disable, "{link:?}");
             assert_eq!(found(Change::Enable), *enable, "{link:?}");
             assert_eq!(found(Change::Delete), owned);
             assert_eq!(found(Change::Edit(Edit::default())), owned);
         }
+    }
+
+    #[test]
+    fn a_client_with_own_links_undoes_no_takedown_by_others() {
+        let own = Rights::Own("shop".into());
+        let of_shop = |by: Option<&str>| {
+            let mut link = link(true, false, by.map(|_| How::Gone));
+            link.created_by = Some("shop".to_owned());
+            if let Some(down) = &mut link.takedown {
+                down.by = by.map(str::to_owned);
+            }
+            link
+        };
+        let note = || {
+            Change::Edit(Edit {
+                labels: LabelChange {
+                    note: Some(Some("a".to_owned())),
+                    ..LabelChange::default()
+                },
+                ..Edit::default()
+            })
+        };
+        for (link, verdicts) in [
+            (of_shop(None), [Allowed, Needless, Allowed, Allowed]),
+            (of_shop(Some("shop")), [Needless, Allowed, Allowed, Allowed]),
+            (of_shop(Some("ops")), [Needless, Foreign, Foreign, Allowed]),
+        ] {
+            let changes = [Change::DISABLE, Change::Enable, Change::Delete, note()];
+            let found = changes.map(|change| verdict_of_management(&change, &link, "shop", &own));
+            assert_eq!(found, verdicts, "{link:?}");
+        }
+        // Those who manage all links take the takedown over, so that the creator cannot undo it.
+        let again = |by: &str| {
+            let link = of_shop(Some(by));
+            verdict_of_management(&Change::DISABLE, &link, "ops", &Rights::Everything)
+        };
+        assert_eq!([again("shop"), again("ops")], [Allowed, Needless]);
     }
 }
