@@ -360,7 +360,7 @@ async fn an_operator_leaves_the_links_of_stacks_in_other_namespaces_alone() {
     let mut theirs = link("theirs", elsewhere.clone());
     theirs.metadata.finalizers = Some(vec![SHORT_LINK_FINALIZER.to_owned()]);
     theirs.status = serde_json::from_value(json!({"conditions": [{
-        "type": "Ready", "status": "True", "reason": "Serving", "message": "",
+        "type": "Ready", "status": "True", "reason": "Serving", "message": "", "observedGeneration": 1,
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }]}))
     .unwrap();

@@ -38,6 +38,8 @@ pub(super) struct Worker {
     news: Arc<Notify>,
     app: App,
     ledger: Ledger,
+    /// True if releases have failed. Links are applied before the next attempt, or one that fails for ever would stop them.
+    postponed: bool,
 }
 
 /// The ShortLinks of a round by what is to be done for them.
@@ -82,6 +84,7 @@ impl Worker {
             stack,
             news: Arc::default(),
             ledger: Ledger::new(),
+            postponed: false,
         }
     }
 
@@ -145,11 +148,13 @@ impl Worker {
         };
         let round = self.sort(&links, state);
         if let Ok(pod) = reached {
-            if !round.release.is_empty() || !self.ledger.orphans.is_empty() {
+            let releases = !round.release.is_empty() || !self.ledger.orphans.is_empty();
+            if releases && (!self.postponed || round.apply.is_empty()) {
                 self.release(pod, &round.release, &links).await;
                 return Pause::None;
             }
             if !round.apply.is_empty() {
+                self.postponed = false;
                 self.apply(pod, &round.apply).await;
                 return Pause::None;
             }
@@ -185,8 +190,11 @@ impl Worker {
         if let Some(stack) = stack {
             tell_left(&self.shared, stack, &links).await;
         }
-        let claims = links.iter().map(|link| LinkToRelease::of(link));
-        self.ledger.orphans.extend(claims);
+        for claim in links.iter().map(|link| LinkToRelease::of(link)) {
+            if !self.ledger.orphans.contains(&claim) {
+                self.ledger.orphans.push(claim);
+            }
+        }
         self.free(links).await;
     }
 
@@ -218,6 +226,7 @@ impl Worker {
         let codes: Vec<&str> = items.iter().map(|item| item.code.as_str()).collect();
         let sent = self.app.send::<_, Released>(pod, RELEASE, &items, &codes);
         let Some(answers) = sent.await else {
+            self.postponed = true;
             return;
         };
         let count = answers.len();

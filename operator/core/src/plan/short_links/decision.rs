@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use kube_core::ResourceExt;
 
 use super::{
@@ -19,6 +19,8 @@ use crate::{
 pub const PATIENCE: Duration = Duration::from_secs(300);
 /// Time for which a deleted ShortLink waits for the operator of another class or of other namespaces, which may be away.
 pub const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(3600);
+/// The reasons that need no answer of the app, and may be over although it does not answer.
+const WITHOUT_APP: [&str; 3] = [STACK_NOT_FOUND, "NamespaceNotAllowed", "CodeNotAllowed"];
 /// Time until a ShortLink of which nothing is known is told that the app cannot be reached. Just after its start, the operator
 /// knows no pods yet.
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);
@@ -96,7 +98,8 @@ fn keep(link: &ShortLink, stack: StackState<'_>) -> Step {
     let missing = |what: String| Step::Report(LinkVerdict::without_stack(what));
     let links = match stack {
         StackState::Foreign => return Step::Rest,
-        StackState::Unwatched if is_told_by_another(link) => return Step::Rest,
+        // Another operator may watch the stack, and has the last word.
+        StackState::Unwatched if is_told(link) => return Step::Rest,
         StackState::Unwatched => {
             return missing(format!(
                 "the operator does not watch namespace {namespace}, in which ShortenerStack {name} would be: add it to watchNamespaces of the operator"
@@ -126,11 +129,11 @@ fn keep(link: &ShortLink, stack: StackState<'_>) -> Step {
     let StackState::Unreachable { why, since, .. } = stack else {
         return Step::Apply;
     };
-    // What is known of a link stays true: the stack itself says that it is down. Nor is another reason news. With each, the
+    // What the app said of a link stays true: the stack itself says that it is down. Nor is another reason news. With each, the
     // statuses of thousands of links would change.
-    let is_told =
-        reported(link).is_some_and(|ready| ready.observed_generation == link.metadata.generation);
-    if is_told || since < UNKNOWN_FOR {
+    let from_app = |ready: &Condition| !WITHOUT_APP.contains(&ready.reason.as_str());
+    let is_known = is_told(link) && reported(link).is_some_and(from_app);
+    if is_known || since < UNKNOWN_FOR {
         return Step::Wait;
     }
     Step::Report(LinkVerdict::unknown(
@@ -141,9 +144,10 @@ fn keep(link: &ShortLink, stack: StackState<'_>) -> Step {
     ))
 }
 
-/// Returns true if the status of a ShortLink is that of an operator that watches its stack.
-fn is_told_by_another(link: &ShortLink) -> bool {
-    reported(link).is_some_and(|ready| ready.reason != STACK_NOT_FOUND)
+/// Returns true if the status of a ShortLink describes its spec.
+fn is_told(link: &ShortLink) -> bool {
+    let generation = link.metadata.generation;
+    reported(link).is_some_and(|ready| ready.observed_generation == generation)
 }
 
 fn age(since: Timestamp, now: Timestamp) -> Duration {

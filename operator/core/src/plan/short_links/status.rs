@@ -79,7 +79,11 @@ pub fn answered(link: &ShortLink, answer: &AppliedLink, now: Timestamp) -> LinkV
             "the link is disabled, as `enabled: false` asks: its code is answered with 410"
                 .to_owned(),
         ),
-        Applied::TakenDown => ("False", "TakenDown", told()),
+        Applied::TakenDown => (
+            "False",
+            "TakenDown",
+            "management has disabled the link, and can enable it".to_owned(),
+        ),
         Applied::Taken => ("False", "CodeTaken", told()),
         Applied::Expired if is_held(link) && link.spec.is_over(now) => (
             "True",

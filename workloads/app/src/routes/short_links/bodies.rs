@@ -19,7 +19,7 @@ pub struct ApplyResult {
     /// `created`, `changed` and `unchanged`: the database has what was asked for. `taken-down`: it has, but management has
     /// disabled the link. `taken`, `expired`, `deleted` or `invalid` otherwise.
     result: &'static str,
-    /// Reason and remedy, for `taken-down`, `taken` and `invalid`; for `invalid` the field and its rule.
+    /// Reason and remedy, for `taken` and `invalid`; for `invalid` the field and its rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     /// Public URL, if the database has the link of the object.
@@ -60,10 +60,7 @@ impl ApplyResult {
             Applied::Created => done("created"),
             Applied::Changed => done("changed"),
             Applied::Unchanged => done("unchanged"),
-            Applied::TakenDown(message) => Self {
-                message: Some(message),
-                ..done("taken-down")
-            },
+            Applied::TakenDown => done("taken-down"),
             Applied::Refused(Refusal::Expired) => result("expired", None),
             Applied::Refused(Refusal::Deleted) => result("deleted", None),
             Applied::Refused(Refusal::Invalid(message)) => Self::invalid(code, &message),

@@ -8,7 +8,7 @@ use crate::store::management::{
     LinkRecord, LinkState,
     ownership::{
         Applied, Policy, Written,
-        decision::{Decision, Wish, decide, taken_down},
+        decision::{Decision, Wish, decide, is_taken_down},
     },
 };
 
@@ -37,10 +37,10 @@ impl CachedLinks {
         };
         self.show(written.as_ref()).await;
         let link = written.as_ref().map(|written| &written.link).or(known);
-        let down = link.and_then(|link| taken_down(link, wish));
-        let applied = match (applied, down) {
-            (Applied::Changed | Applied::Unchanged, Some(by)) => Applied::TakenDown(by),
-            (applied, _) => applied,
+        let is_down = link.is_some_and(|link| is_taken_down(link, wish));
+        let applied = match applied {
+            Applied::Changed | Applied::Unchanged if is_down => Applied::TakenDown,
+            applied => applied,
         };
         Ok((applied, written))
     }

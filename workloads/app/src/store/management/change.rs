@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 
 use super::{
     FIND, Management,
-    ownership::Owner,
+    ownership::{Owner, is_short_link},
     record::{LinkRecord, LinkState},
 };
 use crate::{
@@ -213,12 +213,23 @@ fn verdict_of_management(
     let is_down_by_others = down.is_some_and(|down| down.by.as_deref() != Some(by));
     let is_down_by_owner = down.is_some_and(|down| match &link.owner {
         Some(owner) => owner.has_done(down),
-        None => down.by.is_some() && down.by == link.created_by,
+        // A ShortLink that is made again gets back what it has disabled.
+        None => down
+            .by
+            .as_ref()
+            .is_some_and(|by| Some(by) == link.created_by.as_ref() || is_short_link(by)),
     });
-    let undoes = matches!(change, Change::Enable | Change::Delete);
+    // What has expired loses its destination.
+    let expires = |edit: &Edit| edit.expiry.is_some();
+    let undoes = match change {
+        Change::Enable | Change::Delete => true,
+        Change::Edit(edit) => expires(edit),
+        Change::Disable { .. } => false,
+    };
     match (change, &link.owner) {
         _ if !rights.include(link.created_by.as_deref()) => ChangeVerdict::Foreign,
         _ if rights.owner().is_some() && undoes && is_down_by_others => ChangeVerdict::Foreign,
+        (_, Some(owner)) if rights.owner().is_some() => ChangeVerdict::Owned(owner.clone()),
         // Otherwise the owner could undo it.
         (Change::Disable { .. }, _) if is_down_by_owner && is_down_by_others => {
             ChangeVerdict::Allowed
@@ -481,5 +492,21 @@ mod tests {
             verdict_of_management(&Change::DISABLE, &link, "ops", &Rights::Everything)
         };
         assert_eq!([again("shop"), again("ops")], [Allowed, Needless]);
+        assert_eq!(again("shortlink/team/sale"), Allowed);
+        let expire = Change::Edit(Edit {
+            expiry: Some(Some(Timestamp::UNIX_EPOCH)),
+            ..Edit::default()
+        });
+        let of_own = |link| verdict_of_management(&expire, &link, "shop", &own);
+        assert_eq!(of_own(of_shop(Some("ops"))), Foreign);
+        assert_eq!(of_own(of_shop(Some("shop"))), Allowed);
+        // Its link belongs to a ShortLink now.
+        let owner = Owner::default();
+        let adopted = LinkRecord {
+            owner: Some(owner.clone()),
+            ..of_shop(None)
+        };
+        let found = verdict_of_management(&Change::DISABLE, &adopted, "shop", &own);
+        assert_eq!(found, Owned(owner));
     }
 }

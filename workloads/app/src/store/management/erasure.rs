@@ -111,7 +111,11 @@ impl Management {
                     let step = sqlx::query(step).bind(client).bind(&pseudonym);
                     let rows = step.execute(&mut *transaction).await?.rows_affected();
                     erased += rows;
-                    remaining |= rows == BATCH;
+                    // The rest is for the next request, or this one might take longer than it may.
+                    if rows == BATCH {
+                        remaining = true;
+                        break;
+                    }
                 }
                 if is_new && erased > 0 {
                     let entry = NewEntry {

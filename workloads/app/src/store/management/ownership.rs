@@ -35,6 +35,9 @@ const CLAIM: &str = "INSERT INTO link_owners (code, uid, namespace, name) VALUES
 
 const RELEASE: &str = "DELETE FROM link_owners WHERE code = $1";
 
+/// The beginning of the name of a ShortLink where those of clients are kept.
+const ACTOR: &str = "shortlink/";
+
 /// The reason of a release, in the audit log.
 const RELEASED: &str = "the ShortLink was deleted";
 
@@ -60,8 +63,8 @@ pub enum Applied {
     Changed,
     /// The link was as asked.
     Unchanged,
-    /// The link is as asked, except that management has disabled it. The text says who, and what to do.
-    TakenDown(String),
+    /// The link is as asked, except that management has disabled it.
+    TakenDown,
     Refused(Refusal),
 }
 
@@ -89,6 +92,11 @@ pub struct Written {
     pub is_noticed: bool,
 }
 
+/// Returns true if this is the name of a ShortLink where those of clients are kept.
+pub(super) fn is_short_link(actor: &str) -> bool {
+    actor.starts_with(ACTOR)
+}
+
 impl Owner {
     /// Returns the owner that the columns of a link describe.
     pub(super) fn of_columns([uid, namespace, name]: [String; 3]) -> Self {
@@ -101,7 +109,7 @@ impl Owner {
 
     /// Returns the name of the object where those of clients are kept.
     fn actor(&self) -> String {
-        format!("shortlink/{}/{}", self.namespace, self.name)
+        format!("{ACTOR}{}/{}", self.namespace, self.name)
     }
 
     /// Returns the cause of what is done for the object.

@@ -155,8 +155,13 @@ fn changes(link: &LinkRecord, wish: &Wish) -> Vec<Change> {
         _ => None,
     };
     let (expiry, labels) = (&link.expires_at, &link.labels);
+    // What has expired loses its destination, and could not be enabled any more.
+    let is_free = link
+        .takedown
+        .as_ref()
+        .is_none_or(|down| wish.owner.has_done(down));
     let edit = Edit {
-        expiry: (*expiry != wish.expires_at).then_some(wish.expires_at),
+        expiry: (is_free && *expiry != wish.expires_at).then_some(wish.expires_at),
         labels: LabelChange {
             title: (labels.title != wish.title).then(|| wish.title.clone()),
             tags: (labels.tags != wish.tags).then(|| wish.tags.clone()),
@@ -167,19 +172,11 @@ fn changes(link: &LinkRecord, wish: &Wish) -> Vec<Change> {
     switch.into_iter().chain(edit).collect()
 }
 
-/// Returns what keeps a link down that its ShortLink wants enabled: management has disabled it.
+/// Returns true if management has disabled a link that its ShortLink wants enabled.
 #[must_use]
-pub fn taken_down(link: &LinkRecord, wish: &Wish) -> Option<String> {
+pub fn is_taken_down(link: &LinkRecord, wish: &Wish) -> bool {
     let down = link.takedown.as_ref();
-    let down = down.filter(|down| wish.enabled && !wish.owner.has_done(down))?;
-    let by = down.by.as_deref().unwrap_or("an unknown client");
-    let reason = down
-        .reason
-        .as_deref()
-        .map_or(String::new(), |reason| format!(" ({reason})"));
-    Some(format!(
-        "{by} has disabled the link{reason}: management can enable it"
-    ))
+    wish.enabled && down.is_some_and(|down| !wish.owner.has_done(down))
 }
 
 impl Owner {
