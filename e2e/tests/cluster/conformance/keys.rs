@@ -146,7 +146,7 @@ mod checks {
             let body = Some(takedown.clone());
             manage(gateway, Method::POST, &disable, body, key).await
         };
-        let challenge = "error=\"insufficient_scope\", scope=\"admin\"";
+        let challenge = "error=\"insufficient_scope\", scope=\"links:own\"";
         check_refused(&disable(shop).await?, 403, "forbidden", challenge)?;
         let disabled = disable(admin).await?;
         ensure!(disabled.status == 200, "{disabled:?}");
