@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     kubernetes::{short_links::watch, watch_report::Reports},
     leadership::write_deadline::WriteDeadline,
-    reconcile::context::Context,
+    reconcile::context::{Context, covers},
     transport::Transport,
 };
 pub use app::MAX_ANSWER;
@@ -76,7 +76,7 @@ impl Shared {
     /// Returns true if a scope covers this namespace.
     fn watches(&self, namespace: &str) -> bool {
         let mut scopes = self.scopes.iter();
-        scopes.any(|scope| scope.as_ref().is_none_or(|scope| scope == namespace))
+        scopes.any(|scope| covers(scope.as_deref(), namespace))
     }
 }
 

@@ -116,6 +116,11 @@ pub fn is_of(class: &str, stack: &GuardedStack) -> bool {
     })
 }
 
+/// Returns true if a scope, which is a namespace or the whole cluster, has this namespace.
+pub fn covers(scope: Option<&str>, namespace: &str) -> bool {
+    scope.is_none_or(|scope| scope == namespace)
+}
+
 impl Context {
     /// Creates a context without any remembered state, for at most `concurrent` reconciles at the same time.
     pub fn new(
@@ -179,10 +184,9 @@ impl Context {
 
     /// Returns true when the stacks of a namespace are listed.
     pub fn has_listed_stacks(&self, namespace: &str) -> bool {
-        let covers = |scope: &Option<String>| scope.as_ref().is_none_or(|scope| scope == namespace);
         let scopes = self.stacks.read();
         let mut scopes = scopes.iter();
-        scopes.any(|(scope, stacks)| covers(scope) && is_listed(stacks))
+        scopes.any(|(scope, stacks)| covers(scope.as_deref(), namespace) && is_listed(stacks))
     }
 
     /// Returns true when the stack was deleted, its deletion has begun, or it has passed to another class, since its

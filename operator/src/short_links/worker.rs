@@ -137,14 +137,10 @@ impl Worker {
         let pod = context.managers.read(&self.stack, |pod| *pod);
         let parsed = own.and_then(|stack| stack.0.as_ref().ok());
         let reached = self.app.reach(parsed, pod);
-        let state = match &stack {
-            None if !is_watched => StackState::Unwatched,
-            stack => state(
-                stack.as_deref(),
-                own.is_some(),
-                &reached,
-                self.app.silent_for(),
-            ),
+        let state = match stack.as_deref() {
+            Some(stack) => state(stack, own.is_some(), &reached, self.app.silent_for()),
+            None if is_watched => StackState::Missing,
+            None => StackState::Unwatched,
         };
         let round = self.sort(&links, state);
         if let Ok(pod) = reached {
@@ -304,21 +300,20 @@ async fn settle(shared: &Shared, link: &ShortLink, answer: &AppliedLink) -> kube
 }
 
 fn state<'a>(
-    stack: Option<&'a GuardedStack>,
+    stack: &'a GuardedStack,
     is_own: bool,
     reached: &'a Result<SocketAddr, String>,
     since: Duration,
 ) -> StackState<'a> {
-    let parsed = stack.and_then(|stack| stack.0.as_ref().ok());
+    let parsed = stack.0.as_ref().ok();
     let links = parsed.map(|stack| &stack.spec.links);
-    match (stack, reached, links) {
-        (None, ..) => StackState::Missing,
+    match (reached, links) {
         _ if !is_own => StackState::Foreign,
         _ if parsed.is_some_and(|stack| stack.metadata.deletion_timestamp.is_some()) => {
             StackState::Deleted
         }
-        (_, Ok(_), Some(links)) => StackState::Reachable(links),
-        (_, reached, links) => StackState::Unreachable {
+        (Ok(_), Some(links)) => StackState::Reachable(links),
+        (reached, links) => StackState::Unreachable {
             links,
             why: reached.as_ref().err().map_or("", String::as_str),
             since,

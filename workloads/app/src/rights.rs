@@ -1,4 +1,4 @@
-//! What a client may do in management: the one place that decides it.
+//! The rights of a client in management. No other module decides about them.
 //!
 //! The table of routes names the least scope of each route. [`crate::observe`] adds the rights to a request, a handler takes them
 //! as an argument, and every query for links asks for them.

@@ -24,12 +24,15 @@ pub enum Refused {
 }
 
 impl Refused {
+    pub const NAMESPACE_NOT_ALLOWED: &str = "NamespaceNotAllowed";
+    pub const CODE_NOT_ALLOWED: &str = "CodeNotAllowed";
+
     /// Returns the reason for a condition.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
-            Self::Namespace { .. } => "NamespaceNotAllowed",
-            Self::Code { .. } => "CodeNotAllowed",
+            Self::Namespace { .. } => Self::NAMESPACE_NOT_ALLOWED,
+            Self::Code { .. } => Self::CODE_NOT_ALLOWED,
         }
     }
 }

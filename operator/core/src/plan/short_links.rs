@@ -7,7 +7,7 @@ mod wire;
 use std::{net::SocketAddr, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_core::{Resource, ResourceExt};
+use kube_core::Resource;
 
 use super::{build::app::MANAGEMENT_PORT, stores::external::app_at};
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     model::metadata::StackKey,
 };
 
-pub use decision::{PATIENCE, StackState, Step, step};
+pub use decision::{StackState, Step, step};
 pub use status::{LinkVerdict, answered, left, ready, status};
 pub use wire::{
     APPLY, Applied, AppliedLink, LinkToApply, LinkToRelease, MAX_BODY, MAX_LINKS, RELEASE,
@@ -24,16 +24,21 @@ pub use wire::{
 
 /// Returns the stack that a ShortLink names.
 pub fn target(link: &ShortLink) -> StackKey {
-    let stack = &link.spec.stack_ref;
-    let namespace = stack.namespace.clone().or_else(|| link.namespace());
-    (namespace.unwrap_or_default(), stack.name.clone())
+    let (namespace, name) = reference(link);
+    (namespace.to_owned(), name.to_owned())
 }
 
 /// Returns true if a ShortLink names this stack.
 pub fn names(link: &ShortLink, (namespace, name): &StackKey) -> bool {
+    reference(link) == (namespace, name)
+}
+
+/// Returns namespace and name of the stack that a ShortLink names.
+fn reference(link: &ShortLink) -> (&str, &str) {
     let stack = &link.spec.stack_ref;
-    let own = link.metadata.namespace.as_ref();
-    stack.name == *name && stack.namespace.as_ref().or(own) == Some(namespace)
+    let own = link.metadata.namespace.as_deref();
+    let namespace = stack.namespace.as_deref().or(own);
+    (namespace.unwrap_or_default(), &stack.name)
 }
 
 /// Returns the address at which the links of a stack are managed.

@@ -12,15 +12,19 @@ use super::{
 };
 use crate::{
     api::{LinksSpec, ShortLink},
-    model::link_permission::allowed,
+    model::link_permission::{Refused, allowed},
 };
 
 /// Time for which the operator tries to reach the app of a stack before a deleted ShortLink goes without it.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Time for which a deleted ShortLink waits for the operator of another class or of other namespaces, which may be away.
-pub const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(3600);
+const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(3600);
 /// The reasons that need no answer of the app, and may be over although it does not answer.
-const WITHOUT_APP: [&str; 3] = [STACK_NOT_FOUND, "NamespaceNotAllowed", "CodeNotAllowed"];
+const WITHOUT_APP: [&str; 3] = [
+    STACK_NOT_FOUND,
+    Refused::NAMESPACE_NOT_ALLOWED,
+    Refused::CODE_NOT_ALLOWED,
+];
 /// Time until a ShortLink of which nothing is known is told that the app cannot be reached. Just after its start, the operator
 /// knows no pods yet.
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);

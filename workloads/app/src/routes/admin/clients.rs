@@ -1,4 +1,4 @@
-//! What management does with the names of clients: links pass from one to another, and a name is erased.
+//! The transfer of links from one client to another, and the erasure of a client's name.
 
 pub mod bodies;
 mod fields;

@@ -84,7 +84,7 @@ pub const STEPS: [&str; 8] = [
     ),
 ];
 
-/// What a request for an erasure did.
+/// The result of a request for an erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Erased {
     /// The number of places.

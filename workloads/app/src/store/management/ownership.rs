@@ -36,7 +36,7 @@ const CLAIM: &str = "INSERT INTO link_owners (code, uid, namespace, name) VALUES
 const RELEASE: &str = "DELETE FROM link_owners WHERE code = $1";
 
 /// The beginning of the name of a ShortLink where those of clients are kept.
-const ACTOR: &str = "shortlink/";
+pub const ACTOR: &str = "shortlink/";
 
 /// The reason of a release, in the audit log.
 const RELEASED: &str = "the ShortLink was deleted";
@@ -218,7 +218,7 @@ impl Management {
                 let release = sqlx::query(RELEASE).bind(code);
                 release.execute(&mut *transaction).await?;
                 let ends = entry(Action::LinkReleased, &link, None);
-                let changes = Vec::from_iter(policy.change(&link));
+                let changes = Vec::from_iter(policy.change(&link, owner));
                 let written = write(&mut transaction, link, Some(ends), &changes, cause).await?;
                 transaction.commit().await?;
                 Ok(Some(written))
@@ -229,15 +229,11 @@ impl Management {
 
 impl Policy {
     /// Returns the change of a link that is released; `None` if it stays as it is.
-    fn change(self, link: &LinkRecord) -> Option<Change> {
-        let owner = link.owner.as_ref();
-        let is_own = |down| owner.is_some_and(|owner| owner.has_done(down));
-        // What management has disabled stays as it is.
-        if !link.takedown.as_ref().is_none_or(is_own) {
-            return None;
-        }
+    fn change(self, link: &LinkRecord, owner: &Owner) -> Option<Change> {
         let change = match self {
             Self::Retain => return None,
+            // What management has disabled stays as it is.
+            _ if !owner.decides(link) => return None,
             // It answers like a disabled link already.
             Self::Disable if link.is_expired => return None,
             Self::Disable => Change::DISABLE,

@@ -12,11 +12,11 @@ use crate::{
     code::Code,
     error::Error,
     faults::Faults,
-    store::management::{Handover, MAX_HANDOVER, PSEUDONYM},
+    store::management::{Handover, MAX_HANDOVER, PSEUDONYM, ownership::ACTOR},
 };
 
 /// The beginnings of names that are no clients.
-const SYSTEM: [&str; 3] = ["pod/", "shortlink/", PSEUDONYM];
+const SYSTEM: [&str; 3] = ["pod/", ACTOR, PSEUDONYM];
 
 /// Parses a transfer. Returns it with its reason.
 ///

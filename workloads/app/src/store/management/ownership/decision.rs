@@ -141,7 +141,7 @@ fn obstacle(link: &LinkRecord, wish: &Wish, is_same: bool) -> Option<&'static st
         link if link.template => Some(TEMPLATE),
         _ if !is_same => Some(OTHER_URL),
         // The ShortLink would lift the takedown, or its reasons when it is deleted.
-        _ if takedown.is_some_and(|down| !by(&down.by)) => Some(TAKEN_DOWN),
+        link if !wish.owner.decides(link) => Some(TAKEN_DOWN),
         _ if !wish.adopts && !was_own => Some(NOT_ADOPTED),
         _ => None,
     }
@@ -149,19 +149,16 @@ fn obstacle(link: &LinkRecord, wish: &Wish, is_same: bool) -> Option<&'static st
 
 /// Returns the changes that make a link what was asked for. What management has disabled stays so.
 fn changes(link: &LinkRecord, wish: &Wish) -> Vec<Change> {
+    let decides = wish.owner.decides(link);
     let switch = match (&link.takedown, wish.enabled) {
-        (Some(down), true) if wish.owner.has_done(down) => Some(Change::Enable),
+        (Some(_), true) if decides => Some(Change::Enable),
         (None, false) => Some(Change::DISABLE),
         _ => None,
     };
     let (expiry, labels) = (&link.expires_at, &link.labels);
     // What has expired loses its destination, and could not be enabled any more.
-    let is_free = link
-        .takedown
-        .as_ref()
-        .is_none_or(|down| wish.owner.has_done(down));
     let edit = Edit {
-        expiry: (is_free && *expiry != wish.expires_at).then_some(wish.expires_at),
+        expiry: (decides && *expiry != wish.expires_at).then_some(wish.expires_at),
         labels: LabelChange {
             title: (labels.title != wish.title).then(|| wish.title.clone()),
             tags: (labels.tags != wish.tags).then(|| wish.tags.clone()),
@@ -175,8 +172,7 @@ fn changes(link: &LinkRecord, wish: &Wish) -> Vec<Change> {
 /// Returns true if management has disabled a link that its ShortLink wants enabled.
 #[must_use]
 pub fn is_taken_down(link: &LinkRecord, wish: &Wish) -> bool {
-    let down = link.takedown.as_ref();
-    wish.enabled && down.is_some_and(|down| !wish.owner.has_done(down))
+    wish.enabled && !wish.owner.decides(link)
 }
 
 impl Owner {
@@ -184,6 +180,12 @@ impl Owner {
     #[must_use]
     pub fn has_done(&self, takedown: &LinkTakedown) -> bool {
         takedown.by.as_ref() == Some(&self.actor())
+    }
+
+    /// Returns true if no takedown by management keeps the object from deciding what the link does.
+    pub(super) fn decides(&self, link: &LinkRecord) -> bool {
+        let down = link.takedown.as_ref();
+        down.is_none_or(|down| self.has_done(down))
     }
 
     fn is_named_like(&self, other: &Self) -> bool {
