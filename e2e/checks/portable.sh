@@ -21,7 +21,7 @@ read_only=(e2e/cluster/go.sh e2e/closed/services.sh)
 # closed Linux machine runs them.
 newer_bash='mapfile|readarray|declare -[Agn]|local -[An]|exec \{[a-z]+\}|&>>|\|&|coproc|wait -n|BASHPID|EPOCHSECONDS|\[\[ -v |%\([^)]*\)T|\$\{[A-Za-z_]+(,|\^)|@[QEPAa]\}'
 gnu_tools='realpath|readlink -f|--block-size|--output=avail|--no-run-if-empty|xargs -r|sort -z|sed -i|\bstat |\bdate |(^|[^-])\btimeout [0-9]|\bflock\b|\bsetsid\b|\bnproc\b|grep -[a-zA-Z]*P|--no-preserve|install -D|\btac\b|sed .*\\t'
-exceptions='engine.sh:.*setsid dockerd|build.sh:.*flock|tools.sh:.*flock "\$cache/go.lock"|create.sh:.*/proc/sys'
+exceptions='engine.sh:.*setsid dockerd|build.sh:.*flock|tools.sh:.*flock "\$cache/go.lock"|create.sh:.*/proc/sys|closed.sh:.*exec \{number\}'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
