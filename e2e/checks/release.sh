@@ -109,7 +109,7 @@ charts_are_right() {
   helm template test "$work/pulled/shortener-operator-$version.tgz" >"$work/pulled/rendered.yaml"
   starts_our_operator "$work/pulled/rendered.yaml"
   starts_our_operator "$files/install.yaml"
-  [[ $(grep -c '^kind: CustomResourceDefinition$' "$files/install.yaml") == 1 ]] || die "install.yaml lacks the resource definition" "see charts/dist.sh"
+  [[ $(grep -c '^kind: CustomResourceDefinition$' "$files/install.yaml") == $(find crds -name '*.yaml' | wc -l) ]] || die "install.yaml lacks a resource definition" "see charts/dist.sh"
 }
 
 files_are_right() {
