@@ -218,7 +218,12 @@ async fn malformed_settings_stop_the_process_with_a_message() {
         ("RUST_LOG", "a=b=c"),
         ("DATABASE_URL", "nonsense"),
     ] {
-        let mut environment = vec![("DATABASE_URL", "postgres://localhost/x")];
+        // Whatever this machine runs at the usual ports is no reason to stop.
+        let mut environment = vec![
+            ("DATABASE_URL", "postgres://localhost/x"),
+            ("APP_LISTEN", "127.0.0.1:0"),
+            ("APP_INTERNAL_LISTEN", "127.0.0.1:0"),
+        ];
         environment.push((name, value));
         let output = Command::new(BINARY)
             .envs(environment)
