@@ -209,6 +209,9 @@ pub struct ServeArgs {
     /// Counts clicks on links if true.
     #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
     pub clicks_enabled: bool,
+    /// Serves the console at `/console` if true.
+    #[arg(long, env, default_value_t = false, action = ArgAction::Set)]
+    pub console_enabled: bool,
     /// Origins whose scripts may use the API, separated by commas, such as `https://app.example.com`; `*` stands for every
     /// origin. Without an origin, only pages of the service itself may.
     #[arg(long, env, value_delimiter = ',', value_parser = cors::origin)]
@@ -242,6 +245,20 @@ impl ServeArgs {
     pub fn divide_memory(&self) -> Result<Memory, TooLow> {
         let payloads = self.vector.url().map_or(0, |_| PAYLOADS);
         self.memory.divide(payloads)
+    }
+
+    /// Returns the hosts of the service, each once, and that of the public URL first.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<&str> {
+        let own = self.public_url.host_str().unwrap_or_default();
+        let gateway = self.destinations.gateway_hosts.iter().map(String::as_str);
+        let mut hosts = vec![own];
+        for host in gateway {
+            if !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        }
+        hosts
     }
 
     /// Returns the number of connections on the public port for which there is memory.

@@ -88,6 +88,12 @@ pub enum Error {
         challenge: HeaderValue,
     },
 
+    /// A page of another origin made a browser send a change.
+    #[error(
+        "A page of another origin may not change anything here. If it is the page of this service, its gateway changed the field `Host`."
+    )]
+    CrossOrigin,
+
     // Links.
     /// The link is not one of those that the key may manage, or not in this way.
     #[error(

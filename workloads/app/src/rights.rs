@@ -101,6 +101,7 @@ mod tests {
     fn every_route_of_management_answers_each_scope_as_this_table_says() {
         let (own, all, admin) = ("----o**", "-----**", "------*");
         let table = [
+            ("/api/admin/overview", own),
             ("/api/admin/links", own),
             ("/api/admin/links/{code}", own),
             ("/api/admin/links/{code}/disable", own),

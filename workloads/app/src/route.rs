@@ -43,8 +43,16 @@ const PREVIEW: &str = "/{code}+";
 /// The end of a path that shows a link instead of following it. No code contains it.
 pub const PREVIEW_SUFFIX: char = '+';
 
+/// The page and the files of the console. They are no part of the API, so the OpenAPI document leaves them out.
+pub const CONSOLE: [&str; 4] = [
+    "/console",
+    "/console/",
+    "/console/{file}",
+    "/console/vendor/{file}",
+];
+
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 30] = [
+pub const ROUTES: [RouteRow; 35] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
@@ -64,6 +72,7 @@ pub const ROUTES: [RouteRow; 30] = [
         ..scoped("/docs/{id}", Scope::Docs)
     },
     scoped("/docs/query", Scope::Docs),
+    scoped("/api/admin/overview", Scope::LinksOwn),
     scoped("/api/admin/links", Scope::LinksOwn),
     scoped("/api/admin/links/{code}", Scope::LinksOwn),
     scoped("/api/admin/links/{code}/disable", Scope::LinksOwn),
@@ -85,6 +94,10 @@ pub const ROUTES: [RouteRow; 30] = [
     page("/"),
     page(PREVIEW),
     page(WITH_ARGUMENTS),
+    page(CONSOLE[0]),
+    page(CONSOLE[1]),
+    page(CONSOLE[2]),
+    page(CONSOLE[3]),
 ];
 
 const fn open(template: &'static str) -> RouteRow {
@@ -119,7 +132,7 @@ impl Route {
     pub const REDIRECT: Self = Self(1);
     pub const SHORTEN: Self = Self(2);
     /// The route of links with arguments.
-    pub const WITH_ARGUMENTS: Self = Self(29);
+    pub const WITH_ARGUMENTS: Self = Self(30);
     /// The route of new jobs.
     pub const JOBS: Self = Self(5);
 
@@ -178,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_links_their_pictures_health_and_the_document_are_open_to_everyone() {
+    fn only_links_their_pictures_health_the_document_and_files_are_open_to_everyone() {
         let open = ROUTES.iter().filter(|row| row.scope.is_none());
         let open: Vec<&str> = open.map(|row| row.template).collect();
         assert_eq!(
@@ -192,7 +205,11 @@ mod tests {
                 "/openapi.json",
                 "/",
                 "/{code}+",
-                "/{code}/{arguments}"
+                "/{code}/{arguments}",
+                "/console",
+                "/console/",
+                "/console/{file}",
+                "/console/vendor/{file}"
             ]
         );
     }

@@ -12,8 +12,8 @@ use crate::{
     error::Error,
     observe,
     routes::{
-        admin::{audit, clicks, clients, dead_letters, links, transfer},
-        docs, health, jobs, metrics, openapi, qr, redirect, short_links, shorten,
+        admin::{audit, clicks, clients, dead_letters, links, overview, transfer},
+        console, docs, health, jobs, metrics, openapi, qr, redirect, short_links, shorten,
     },
     state::AppState,
 };
@@ -21,7 +21,7 @@ use crate::{
 /// Returns the handlers of the public port, each with its template. The preview of a link has none: the router has no
 /// pattern for a suffix, so [`redirect::follow`] passes it on. Nor have links with arguments, whose pattern would fit the
 /// paths of unknown routes: [`crate::shortcut`] follows them all.
-pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 27] {
+pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 32] {
     [
         ("/health", get(health::health)),
         ("/metrics", get(metrics::public)),
@@ -33,6 +33,7 @@ pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 27] {
             get(docs::get).put(docs::put).delete(docs::delete),
         ),
         ("/docs/query", post(docs::query)),
+        ("/api/admin/overview", get(overview::overview)),
         ("/api/admin/links", get(links::list).post(links::create)),
         (
             "/api/admin/links/{code}",
@@ -54,6 +55,10 @@ pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 27] {
         ("/api/admin/transfer", post(clients::transfer)),
         ("/api/admin/erase", post(clients::erase)),
         ("/openapi.json", get(openapi::openapi)),
+        ("/console", get(console::open)),
+        ("/console/", get(console::file)),
+        ("/console/{file}", get(console::file)),
+        ("/console/vendor/{file}", get(console::file)),
         ("/", get(redirect::root)),
         ("/{code}", get(redirect::follow)),
     ]

@@ -1,6 +1,7 @@
 //! The handlers, one file per resource. Paths are listed in [`crate::router`] only.
 
 pub mod admin;
+pub mod console;
 pub mod docs;
 pub mod health;
 pub mod jobs;

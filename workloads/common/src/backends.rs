@@ -68,6 +68,12 @@ impl Fault {
         }
     }
 
+    /// Returns true if the store is used, but not for everything.
+    #[must_use]
+    pub fn is_partial(self) -> bool {
+        matches!(self, Self::RecordsReserved | Self::LinksReserved)
+    }
+
     /// Returns the fault of a connection that failed before the server could refuse anything.
     #[must_use]
     pub fn of_connection(error: &(dyn Error + 'static)) -> Self {

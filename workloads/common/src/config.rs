@@ -210,6 +210,12 @@ pub struct TelemetryArgs {
 }
 
 impl TelemetryArgs {
+    /// Returns true if traces and logs are exported.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        given(&self.otel_exporter_otlp_endpoint).is_some()
+    }
+
     /// Starts the export on behalf of this service, within this memory.
     ///
     /// # Errors

@@ -41,7 +41,10 @@ async fn main() -> Result<()> {
         ("APP_LISTEN", PUBLIC.to_owned()),
         ("APP_INTERNAL_LISTEN", INTERNAL.to_owned()),
         ("WORKER_INTERNAL_LISTEN", WORKER.to_owned()),
-        ("PUBLIC_URL", format!("http://{PUBLIC}")),
+        (
+            "PUBLIC_URL",
+            env::var("PUBLIC_URL").unwrap_or(format!("http://{PUBLIC}")),
+        ),
         // Nothing routes requests to these programs, so none has to leave before they end.
         ("DRAIN_DELAY_SECONDS", "0".to_owned()),
     ];

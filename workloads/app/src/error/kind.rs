@@ -31,6 +31,7 @@ impl Error {
             }
             Self::Unauthorized { .. } => (401, "unauthorized", "Unauthorized"),
             Self::Forbidden { .. } | Self::ForeignLink { .. } => (403, "forbidden", "Forbidden"),
+            Self::CrossOrigin => (403, "cross-origin", "Cross-origin request"),
 
             // Links.
             Self::CodeTaken => (409, "code-taken", "Code taken"),

@@ -15,12 +15,14 @@ use crate::{
     auth::{self, Guard},
     client,
     config::ServeArgs,
+    cross_origin::is_foreign,
     error::Error,
     limits::LimitedClient,
     redirect::Target,
     rights::Rights,
     route::Route,
     routes::docs,
+    scope::Scope,
     storage::Storage,
 };
 
@@ -104,6 +106,12 @@ impl<'a> RequestFacts<'a> {
         let (identity, error) = guard.check(self.route.row().scope, headers);
         self.identity = identity;
         error
+    }
+
+    /// Returns the error of a change by management that a page of another origin made a browser send.
+    pub(super) fn cross_origin(&self, headers: &HeaderMap) -> Option<Error> {
+        let manages = self.route.row().scope.is_some_and(Scope::is_management);
+        (manages && is_foreign(self.method, headers)).then_some(Error::CrossOrigin)
     }
 
     /// Returns the error of a request without a key for whose data the database has no more space.

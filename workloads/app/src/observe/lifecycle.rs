@@ -55,7 +55,9 @@ impl<'a> RequestLifecycle<'a> {
             Some(cors::preflight())
         } else {
             let denial = facts.identify(&state.guard, headers);
-            let denial = denial.or_else(|| facts.reserved(&state.storage));
+            let denial = denial
+                .or_else(|| facts.cross_origin(headers))
+                .or_else(|| facts.reserved(&state.storage));
             denial.map(IntoResponse::into_response)
         };
         let span = span::begin(&state.tracer, &facts);

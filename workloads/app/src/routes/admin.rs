@@ -5,6 +5,7 @@ pub mod clicks;
 pub mod clients;
 pub mod dead_letters;
 pub mod links;
+pub mod overview;
 pub mod transfer;
 
 use axum::{

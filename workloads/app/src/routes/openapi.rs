@@ -1,7 +1,5 @@
 //! The OpenAPI document of the public port: one file, with the address, the hosts and the size of vectors of this service.
 
-use std::collections::BTreeSet;
-
 use axum::{
     body::Bytes,
     extract::State,
@@ -24,10 +22,7 @@ pub async fn openapi(State(state): State<AppState>) -> Response {
 pub fn document(config: &ServeArgs) -> Bytes {
     let address = config.public_url.as_str().trim_end_matches('/');
     let size = config.vector.vector_size;
-    let own = config.public_url.host_str().into_iter();
-    let hosts: BTreeSet<_> = own
-        .chain(config.destinations.gateway_hosts.iter().map(String::as_str))
-        .collect();
+    let hosts = config.hosts();
     let hosts: String = hosts.iter().map(|host| format!("\"{host}\", ")).collect();
     DOCUMENT
         .replace("http://localhost:8080", address)
@@ -39,6 +34,8 @@ pub fn document(config: &ServeArgs) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clap::Parser;
     use serde::{
         Deserialize, Deserializer,
@@ -50,7 +47,7 @@ mod tests {
     use super::*;
     use crate::{
         config::{Cli, Command},
-        route::{ROUTES, Route},
+        route::{CONSOLE, ROUTES, Route},
         router,
         routes::{
             admin::{
@@ -118,7 +115,11 @@ mod tests {
     fn every_row_of_the_table_has_a_handler_and_a_description() {
         let rows: BTreeSet<&str> = ROUTES[1..].iter().map(|row| row.template).collect();
         let document = described();
-        assert_eq!(names(&document["paths"]), rows);
+        let described: BTreeSet<&str> = names(&document["paths"])
+            .into_iter()
+            .chain(CONSOLE)
+            .collect();
+        assert_eq!(described, rows);
         let handlers = router::handlers().into_iter().map(|(template, _)| template);
         // A redirect passes on the preview, and what follows links also follows those with arguments.
         let others = ["/{code}+", "/{code}/{arguments}"];
@@ -181,7 +182,7 @@ mod tests {
         let host = "/components/schemas/ShortenRequest/properties/host/enum";
         assert_eq!(
             document.pointer(host),
-            Some(&json!(["b.test", "go.example.com", null]))
+            Some(&json!(["go.example.com", "b.test", null]))
         );
         let vector = &document["components"]["schemas"]["Vector"];
         for bound in ["minItems", "maxItems"] {

@@ -19,6 +19,7 @@ mod check_links;
 mod clicks;
 mod client_address;
 mod connections;
+mod console;
 mod corpus;
 mod database_lookups;
 mod dead_letters;
