@@ -9,6 +9,7 @@ mod autoscaling;
 mod cache;
 mod clicks;
 mod component;
+mod console;
 mod database;
 mod destinations;
 mod gateway;
@@ -34,6 +35,7 @@ pub use autoscaling::{AppAutoscaling, WorkersAutoscaling};
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use clicks::ClicksSpec;
 pub use component::{PodSettings, ResourceSettings};
+pub use console::ConsoleSpec;
 pub use database::{
     BackupBucket, BackupSpec, BackupVerification, BackupVolume, DatabasePooler, DatabaseSpec,
     ExternalDatabase, ManagedDatabase, RestoreFrom, SecretKeyRef,

@@ -10,6 +10,15 @@ use super::{DEFAULT_BACKEND_STORAGE, DEFAULT_BACKUP_STORAGE, DEFAULT_STORAGE};
 /// The settings of the stack's own backend.
 const BACKEND: &str = "observability.backend.managed";
 
+/// Returns the rule that a stack with a console has keys, because nobody could sign in without.
+pub(super) fn console_needs_keys() -> Rule {
+    rule(
+        "!has(self.console) || !self.console.enabled || has(self.gateway.auth)".to_owned(),
+        "console.enabled needs gateway.auth: set a Secret with the keys of those who sign in, or remove console"
+            .to_owned(),
+    )
+}
+
 /// Returns the rule that the operator runs a server or does not, but not both.
 pub(super) fn managed_or_external(field: &str) -> Rule {
     rule(

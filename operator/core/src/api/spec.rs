@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AppAutoscaling, CacheSpec, DatabaseSpec, GatewaySpec, LinksSpec, LogsSpec, MonitoringSpec,
-    ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec, ShortenerStackStatus,
-    VectorSpec, WorkersAutoscaling, names,
+    AppAutoscaling, CacheSpec, ConsoleSpec, DatabaseSpec, GatewaySpec, LinksSpec, LogsSpec,
+    MonitoringSpec, ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec,
+    ShortenerStackStatus, VectorSpec, WorkersAutoscaling, names,
     rules::{
-        backend_keeps_its_class, backend_never_shrinks, backup_never_shrinks, keeps_its_class,
-        keeps_its_operator, never_shrinks, restores_into_an_empty_database,
+        backend_keeps_its_class, backend_never_shrinks, backup_never_shrinks, console_needs_keys,
+        keeps_its_class, keeps_its_operator, never_shrinks, restores_into_an_empty_database,
         scales_by_its_own_queue, vector_keeps, vector_never_shrinks, while_vector_is_on,
     },
 };
@@ -66,6 +66,7 @@ use super::{
     validation = keeps_its_class("database", "restore a backup into a new stack"),
     validation = keeps_its_class("queue", "drain the queue into a new stack"),
     validation = scales_by_its_own_queue(),
+    validation = console_needs_keys(),
     validation = backend_keeps_its_class("remove observability.backend.managed, delete the volume claim, and set it again"),
     validation = vector_keeps("collection", "'docs'", "change the name"),
     validation = vector_keeps("size", "4", "change it together with vector.collection"),
@@ -93,6 +94,8 @@ pub struct ShortenerStackSpec {
     pub rate_limits: RateLimits,
     #[serde(default)]
     pub links: LinksSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console: Option<ConsoleSpec>,
     #[serde(default)]
     pub app: AppSpec,
     #[serde(default)]

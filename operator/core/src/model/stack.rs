@@ -198,6 +198,8 @@ pub struct App {
     pub management: OwnKey,
     /// Answers to visitors.
     pub links: LinksSpec,
+    /// True when the app serves the console.
+    pub console: bool,
     /// Origins whose scripts may use the API.
     pub cors: BTreeSet<String>,
     /// Hosts of the gateway, to which no link leads; empty for every host.

@@ -174,6 +174,7 @@ fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, keys:
         job_ids: keys.job_ids,
         management: keys.management,
         links: spec.links.clone(),
+        console: spec.console.unwrap_or_default().enabled,
         cors: cors.map(|cors| cors.allow_origins).unwrap_or_default(),
         gateway_hosts: spec.gateway.hosts.clone(),
     }

@@ -28,7 +28,10 @@ pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
         ["gateway", ..] => vec![App, Gateway],
         // A worker can remove expired data, too.
         ["links", "clicks", ..] => vec![App, Worker],
-        ["rateLimits" | "links" | "logs" | "publicUrl", ..] => vec![App],
+        [
+            "rateLimits" | "links" | "console" | "logs" | "publicUrl",
+            ..,
+        ] => vec![App],
         // The app compares the size of the data with it.
         ["database", "managed", "storage"] => vec![Postgres, App],
         ["database", ..] => store(Postgres),

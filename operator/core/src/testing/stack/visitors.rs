@@ -24,10 +24,12 @@ impl ValidatedStack {
                 },
             },
             "gateway": {"cors": {"allowOrigins": origins}},
+            "console": {"enabled": true},
         }))
         .app;
         self.app.links = app.links;
         self.app.cors = app.cors;
+        self.app.console = app.console;
         self
     }
 }

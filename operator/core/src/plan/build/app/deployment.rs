@@ -199,8 +199,8 @@ fn client_address(app: &App) -> Option<EnvVar> {
     Some(pod::env("LOG_CLIENT_ADDRESS", shown))
 }
 
-/// Returns the settings of what visitors and scripts of other origins get, of where links may lead, and of clicks; none
-/// for a stack that leaves them out.
+/// Returns the settings of what visitors and scripts of other origins get, of where links may lead, of the console and of clicks;
+/// none for a stack that leaves them out.
 fn links(app: &App) -> Vec<EnvVar> {
     let links = &app.links;
     let rules = links.destinations.as_ref();
@@ -223,6 +223,7 @@ fn links(app: &App) -> Vec<EnvVar> {
             denies_private.then(|| true.to_string()),
         ),
         ("CORS_ALLOW_ORIGINS", list(&app.cors)),
+        ("CONSOLE_ENABLED", app.console.then(|| true.to_string())),
         ("CLICKS_ENABLED", counts.map(|counts| counts.to_string())),
     ];
     let set = settings
@@ -282,7 +283,7 @@ mod tests {
         let stack = minimal_stack().keys().visited();
         let app = &stack.app;
         let variables = [auth(app.auth.as_ref().unwrap()), links(app)];
-        assert_eq!(variables[1].len(), 9);
+        assert_eq!(variables[1].len(), 10);
         for name in [
             "GATEWAY_HOSTS",
             "PURGE_RETENTION_DAYS",
