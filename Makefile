@@ -26,6 +26,7 @@ integrations: ## Check against programs of other projects (Traefik, Schemathesis
 	@e2e/checks/traefik.sh
 	@e2e/checks/api.sh
 	@e2e/checks/pages.sh
+	@e2e/checks/console.sh
 
 bench: ## Measure redirects and jobs beside nginx and a bare publisher; ARGS="--rounds 9" changes what is measured
 	@e2e/checks/bench.sh $(ARGS)

@@ -205,6 +205,7 @@ last_stage() {
   more check 'Ingresses in Traefik' e2e/checks/traefik.sh
   more check 'requests by the OpenAPI document' e2e/checks/api.sh
   more check 'pages in a browser' e2e/checks/pages.sh
+  more check 'console in a browser' e2e/checks/console.sh
   more check 'workers that are killed' make soak
 }
 

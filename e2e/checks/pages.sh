@@ -13,14 +13,7 @@ case "$#:${1:-}" in
   0: | 1:--write) ;;
   *) die "unknown arguments: $*" "run it as: pages.sh [--write]" ;;
 esac
-chromium=${CHROMIUM:-chromium-headless-shell}
-# Without a font there would be no text in the pictures.
-if [[ -z ${CHROMIUM:-} ]]; then
-  remedy="install chromium-headless-shell, or set CHROMIUM to the path of a Chromium" \
-    step "Install Chromium" apt_install chromium-headless-shell fonts-dejavu-core
-fi
-command -v "$chromium" >/dev/null || die "CHROMIUM names no program: $chromium" "set it to the path of a Chromium"
-command -v python3 >/dev/null || die "python3 is not on this machine" "install Python 3.10 or later"
+find_chromium
 
 pictures=$logs/pages
 records=$(mktemp -d)

@@ -86,7 +86,7 @@ class Browser:
         answer = self.command("Runtime.evaluate", expression=expression, returnByValue=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"an expression failed: {answer['exceptionDetails']}")
-        return answer["result"]["value"]
+        return answer["result"].get("value")
 
     def open(self, address, width, height, scheme):
         """Opens an address in a window of this size, with the light or the dark colors that its user prefers."""
