@@ -1,6 +1,9 @@
-//! The reference page of the resource definitions: one table for each object of a schema.
+//! The reference page of the resource definitions: one table for each object of a schema, unless an earlier one has the
+//! same fields.
 //!
 //! The descriptions are the doc comments of [`crate::api`], so the page always agrees with `kubectl explain`.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -37,7 +40,7 @@ pub(super) fn markdown(
     }
     page.kind("", stack);
     if let Some(pod) = page.pod.take() {
-        page.object(POD_SETTINGS, &pod);
+        page.object(POD_SETTINGS, &pod, "");
     }
     page.kind("ShortLink ", link);
     page.text
@@ -79,6 +82,13 @@ fn messages(crd: &CustomResourceDefinition) -> Vec<String> {
 /// Name and schema of a field.
 type Field<'a> = (&'a str, &'a JSONSchemaProps);
 
+/// The fields of an object that has a section, and when each can change.
+#[derive(PartialEq)]
+struct Shape {
+    fields: Option<BTreeMap<String, JSONSchemaProps>>,
+    changes: Vec<&'static str>,
+}
+
 #[derive(Default)]
 struct Page {
     text: String,
@@ -88,6 +98,8 @@ struct Page {
     messages: Vec<String>,
     /// Begins the headings of the kind.
     prefix: &'static str,
+    /// Objects that have a section, with its heading.
+    sections: Vec<(Shape, String)>,
 }
 
 impl Page {
@@ -99,16 +111,20 @@ impl Page {
             let root = schema.and_then(|schema| schema.open_api_v3_schema.as_ref());
             for name in ["spec", "status"] {
                 if let Some(part) = root.and_then(|root| property(root, name)) {
-                    self.object(name, part);
+                    self.object(name, part, "");
                 }
             }
         }
     }
 
-    /// Adds a section for an object, then one for each object in it.
-    fn object(&mut self, path: &str, schema: &JSONSchemaProps) {
-        self.paragraph(&format!("## {}{path}", self.prefix));
-        self.paragraph(&sentence(schema));
+    /// Adds a section for an object, then one for each object in it. `shown` is the part of its text that the table above
+    /// has.
+    fn object(&mut self, path: &str, schema: &JSONSchemaProps, shown: &str) {
+        let heading = format!("{}{path}", self.prefix);
+        self.paragraph(&format!("## {heading}"));
+        self.sections.push((self.shape(path, schema), heading));
+        let text = sentence(schema);
+        self.paragraph(text.strip_prefix(shown).unwrap_or(&text).trim_start());
         let (pod, own) = if path == POD_SETTINGS {
             (None, properties(schema).collect())
         } else {
@@ -126,9 +142,28 @@ impl Page {
         self.table(path, schema, &own);
         for (name, field) in own {
             if let Some((suffix, object)) = section(field) {
-                self.object(&format!("{path}.{name}{suffix}"), object);
+                let path = format!("{path}.{name}{suffix}");
+                if self.earlier(&path, object).is_none() {
+                    self.object(&path, object, &first_sentence(&sentence(field)));
+                }
             }
         }
+    }
+
+    fn shape(&self, path: &str, schema: &JSONSchemaProps) -> Shape {
+        Shape {
+            fields: schema.properties.clone(),
+            changes: properties(schema)
+                .map(|(name, _)| self.change(path, name))
+                .collect(),
+        }
+    }
+
+    /// Returns the heading of an earlier section with the same fields.
+    fn earlier(&self, path: &str, schema: &JSONSchemaProps) -> Option<&str> {
+        let shape = self.shape(path, schema);
+        let mut sections = self.sections.iter();
+        sections.find_map(|(known, heading)| (*known == shape).then_some(heading.as_str()))
     }
 
     fn table(&mut self, path: &str, schema: &JSONSchemaProps, fields: &[Field<'_>]) {
@@ -170,22 +205,39 @@ impl Page {
             .any(|required| required == name);
         let required = if is_required { "yes" } else { "" }.to_owned();
         let change = self.change(path, name).to_owned();
-        // The section of an object has its whole text.
-        if section(field).is_some() {
-            let heading = format!("{}{path}.{name}", self.prefix);
+        if let Some((suffix, object)) = section(field) {
+            let path = format!("{path}.{name}");
+            let text = sentence(field);
+            // The section of an object has the rest of its text.
+            let (heading, meaning) = match self.earlier(&format!("{path}{suffix}"), object) {
+                Some(other) => (other.to_owned(), format!("{text} Fields as of `{other}`.")),
+                None => (format!("{}{path}", self.prefix), first_sentence(&text)),
+            };
             let link = format!("[`{name}`](#{})", anchor(&heading));
-            let meaning = first_sentence(&sentence(field));
             return [link, kind(field), required, String::new(), change, meaning];
         }
-        let default = field
-            .default
-            .as_ref()
-            .map_or_else(String::new, |value| format!("`{}`", value.0));
+        if let Some((only, value)) = only_field(field) {
+            let name = format!("{name}.{only}");
+            let default = default(value);
+            // Beside the text of a reference, "name of the Secret" says nothing.
+            let meaning = match only {
+                "name" => sentence(field),
+                _ => format!("{} {}", sentence(field), sentence(value)),
+            };
+            return [
+                format!("`{name}`"),
+                kind(value),
+                required,
+                default,
+                change,
+                meaning,
+            ];
+        }
         [
             format!("`{name}`"),
             kind(field),
             required,
-            default,
+            default(field),
             change,
             sentence(field),
         ]
@@ -245,17 +297,33 @@ fn split(schema: &JSONSchemaProps) -> (Option<JSONSchemaProps>, Vec<Field<'_>>) 
 }
 
 /// Returns the object that gets a section, with the mark of a list behind the field: the field itself or its items. An
-/// object of Kubernetes, whose schema comes without descriptions, is shown as a type.
+/// object of Kubernetes is shown as a type, and one with a single field as that field.
 fn section(field: &JSONSchemaProps) -> Option<(&'static str, &JSONSchemaProps)> {
-    let is_described =
-        |schema: &JSONSchemaProps| properties(schema).any(|(_, field)| field.description.is_some());
-    if is_described(field) {
-        return Some(("", field));
+    let is_ours = |schema: &JSONSchemaProps| {
+        properties(schema).any(|(_, field)| field.description.is_some())
+            && property(schema, "lastTransitionTime").is_none()
+    };
+    if is_ours(field) {
+        return only_field(field).is_none().then_some(("", field));
     }
     match &field.items {
-        Some(JSONSchemaPropsOrArray::Schema(item)) if is_described(item) => Some(("[]", item)),
+        Some(JSONSchemaPropsOrArray::Schema(item)) if is_ours(item) => Some(("[]", item)),
         _ => None,
     }
+}
+
+/// Returns the field of an object that has a single one.
+fn only_field(object: &JSONSchemaProps) -> Option<Field<'_>> {
+    let mut fields = properties(object);
+    let field = fields.next()?;
+    let is_value = section(field.1).is_none();
+    (fields.next().is_none() && is_value).then_some(field)
+}
+
+/// Returns the default of a field for a table.
+fn default(field: &JSONSchemaProps) -> String {
+    let value = field.default.as_ref();
+    value.map_or_else(String::new, |value| format!("`{}`", value.0))
 }
 
 fn properties(schema: &JSONSchemaProps) -> impl Iterator<Item = (&str, &JSONSchemaProps)> {
