@@ -27,16 +27,6 @@ axe_core() {
   printf '%s\n' "$folder/axe.min.js"
 }
 
-# Writes a folder of keys as a Secret has them.
-write_keys() {
-  local entry
-  for entry in "boss=boss-key-0123456789abcdef0123456789" "boss.scopes=admin jobs" \
-    "jane=jane-key-0123456789abcdef0123456789" "jane.scopes=links:own" \
-    "shop=shop-key-0123456789abcdef0123456789" "shop.scopes=shorten"; do
-    printf '%s' "${entry#*=}" >"$keys/${entry%%=*}"
-  done
-}
-
 # Waits for the service; its programs may have to be compiled first.
 await_service() {
   until curl --silent --fail --output /dev/null "$base/health"; do
@@ -56,7 +46,8 @@ log=$logs/console.log
 keys=$(mktemp -d)
 rm -rf "$pictures"
 mkdir -p "$pictures"
-write_keys
+export PYTHONDONTWRITEBYTECODE=1
+python3 e2e/checks/console/keys.py "$keys"
 claim_target
 # The pictures show the address of a service that people use.
 if [[ ${1:-} == --draw ]]; then export PUBLIC_URL=https://go.example.com; fi
@@ -65,6 +56,6 @@ AUTH_KEYS_DIRECTORY=$keys JOB_TIMEOUT_SECONDS=1 setsid e2e/checks/dev.sh </dev/n
 service=$!
 trap 'kill -INT -- -"$service" 2>/dev/null; wait "$service"; rm -rf "$keys"' EXIT
 step "Start the app, a worker and their stores" await_service
-PYTHONDONTWRITEBYTECODE=1 python3 e2e/checks/console/stories.py --browser "$chromium" --base "$base" --keys "$keys" \
+python3 e2e/checks/console/stories.py --browser "$chromium" --base "$base" --keys "$keys" \
   --axe "$script" --pictures "$pictures" "$@"
 say "pictures of the console: $pictures"

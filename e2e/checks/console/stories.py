@@ -12,15 +12,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "pages"))
 from browser import Browser  # noqa: E402
+from keys import KEYS  # noqa: E402
 from user import User  # noqa: E402
 
 WIDTHS = [(390, 844), (820, 1180), (1440, 900)]
 SCHEMES = ["light", "dark"]
-KEYS = {
-    "boss": ("boss-key-0123456789abcdef0123456789", "admin jobs"),
-    "jane": ("jane-key-0123456789abcdef0123456789", "links:own"),
-    "shop": ("shop-key-0123456789abcdef0123456789", "shorten"),
-}
 # The seconds for the service to follow a change.
 PATIENCE = 60
 
