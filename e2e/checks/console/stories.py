@@ -58,11 +58,14 @@ class World:
         found = [f"{it['id']} ({it['impact']}): {it['nodes'][0]['html'][:200]} {it['nodes'][0]['failureSummary']}" for it in violations]
         assert not found, f"{where}: " + "\n".join(found)
 
-    def signs_in(self, name="boss", path="/console", **window):
-        """Opens the console as somebody who has not used it, and signs in."""
-        self.user.opens(path, **window)
+    def opens_console(self, **window):
+        """Opens the console as in a new tab."""
+        self.user.opens("/console", **window)
         self.user.value("sessionStorage.clear()")
-        self.user.opens(path, **window)
+        self.user.opens("/console", **window)
+
+    def signs_in(self, name="boss", **window):
+        self.opens_console(**window)
         self.user.fills("Key", KEYS[name][0])
         self.user.presses("Sign in")
         self.user.sees("Sign out")
@@ -87,9 +90,7 @@ def until(condition, what):
 
 def a_wrong_key_is_refused_and_a_right_one_is_forgotten_with_the_tab(world):
     user = world.user
-    user.opens("/console")
-    user.value("sessionStorage.clear()")
-    user.opens("/console")
+    world.opens_console()
     user.fills("Key", "not-a-key-of-this-service-0123456789")
     user.presses("Sign in")
     user.sees("The service does not accept this key.")
@@ -375,9 +376,7 @@ def a_session_ends_when_the_key_is_revoked(world):
 
 def the_keyboard_alone_is_enough(world):
     user = world.user
-    user.opens("/console")
-    user.value("sessionStorage.clear()")
-    user.opens("/console")
+    world.opens_console()
     user.sees("Sign in")
     until(lambda: user.focused() == "Key", "the field has the focus")
     world.browser.command("Input.insertText", text=KEYS["boss"][0])
@@ -411,8 +410,7 @@ def the_keyboard_alone_is_enough(world):
 def a_slow_line_is_enough(world):
     """Opens the console over the line that Lighthouse simulates (slow 4G) with an empty cache, and prints what it took."""
     user, browser = world.user, world.browser
-    user.opens("/console")
-    user.value("sessionStorage.clear()")
+    world.opens_console()
     browser.command("Network.clearBrowserCache")
     line = {"latency": 150, "downloadThroughput": 1_638_400 / 8, "uploadThroughput": 750_000 / 8}
     browser.command("Network.emulateNetworkConditions", offline=False, **line)
@@ -433,9 +431,7 @@ def every_page_is_drawn_at_every_width_without_a_fault(world, pictures):
     for width, height in WIDTHS:
         for scheme in SCHEMES:
             window = {"width": width, "height": height, "scheme": scheme}
-            world.user.opens("/console", **window)
-            world.user.value("sessionStorage.clear()")
-            world.user.opens("/console", **window)
+            world.opens_console(**window)
             world.user.sees("Sign in")
             look(world, pictures, "sign-in", width, height, scheme)
             world.signs_in(**window)

@@ -97,6 +97,9 @@ export async function patient(attempt, { repeat = isPassing, signal } = {}) {
   }
 }
 
+// Asks for dead letters. A replica works on them for one request at a time, so another request may have to end first.
+export const getLetters = (path, parameters) => patient(() => get(`/api/admin/dead-letters${path}`, parameters), { repeat: wasRefused });
+
 function pause(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);

@@ -1,12 +1,9 @@
 // Jobs: the state of one, and the jobs that were given up.
 
-import { get, patient, post, wasRefused } from "./api.mjs";
+import { get, getLetters, post } from "./api.mjs";
 import { count, Failure, Field, FormDialog, formatNumber, html, Loading, Reason, reasonOf, Time, useAction, useEffect, useLoad, useState } from "./view.mjs";
 
 const PAGE = 50;
-
-// A replica works on the dead letters for one request at a time.
-const getLetters = (path, parameters) => patient(() => get(`/api/admin/dead-letters${path}`, parameters), { repeat: wasRefused });
 
 function Job() {
   const { busy, problem, run } = useAction();

@@ -1,6 +1,6 @@
 // The state of the service as the replica that answers sees it, and what to do.
 
-import { get, patient, wasRefused } from "./api.mjs";
+import { getLetters } from "./api.mjs";
 import { count, Failure, html, useEffect, useLoad } from "./view.mjs";
 
 const REFRESH_MS = 15_000;
@@ -27,8 +27,7 @@ function Row({ name, state }) {
 
 // Asks again whenever the overview has changed.
 function DeadLetters({ overview }) {
-  const load = () => patient(() => get("/api/admin/dead-letters", { limit: 1 }), { repeat: wasRefused });
-  const { data, problem } = useLoad(load, [overview]);
+  const { data, problem } = useLoad(() => getLetters("", { limit: 1 }), [overview]);
   if (problem) return html`<p class="message bad" role="alert">The number of dead letters is not known: ${problem.message}</p>`;
   if (!data?.total) return null;
   return html`<p class="message"><a href="#/jobs">${count(data.total, "dead letter")}</a>: find out why they failed, then replay or drop them.</p>`;

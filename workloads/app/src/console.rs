@@ -1,5 +1,7 @@
 //! The files of the console, which are part of the program. The folder `console` has them as they are served.
 
+use std::{collections::BTreeMap, sync::LazyLock};
+
 use axum::response::{IntoResponse, Response};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{
@@ -48,18 +50,24 @@ const FILES: [(&str, &str); 17] = [
     ("view.mjs", include_str!("../console/view.mjs")),
 ];
 
+/// The digest of each file, by its name.
+static DIGESTS: LazyLock<BTreeMap<&str, String>> = LazyLock::new(|| {
+    let digest = |text| URL_SAFE_NO_PAD.encode(Sha256::digest(text));
+    FILES.map(|(name, text)| (name, digest(text))).into()
+});
+
 /// Returns the response with a file; `None` if there is none of this name. A browser asks each time whether its copy is
 /// the current one, so that a reload gives all files of the same version.
 #[must_use]
 pub fn file(name: &str, request: &HeaderMap) -> Option<Response> {
     let (name, text) = FILES.into_iter().find(|(known, _)| *known == name)?;
-    let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(text));
+    let digest = DIGESTS.get(name)?;
     let tag = HeaderValue::from_str(&format!("\"{digest}\"")).ok()?;
     let known = request.get(IF_NONE_MATCH);
     // A gateway that compresses makes the tag a weak one.
     let is_known = known
         .and_then(|tags| tags.to_str().ok())
-        .is_some_and(|tags| tags.contains(&digest));
+        .is_some_and(|tags| tags.contains(digest));
     let mut response = match is_known {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => text.into_response(),

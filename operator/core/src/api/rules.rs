@@ -10,7 +10,7 @@ use super::{DEFAULT_BACKEND_STORAGE, DEFAULT_BACKUP_STORAGE, DEFAULT_STORAGE};
 /// The settings of the stack's own backend.
 const BACKEND: &str = "observability.backend.managed";
 
-/// Returns the rule that a stack with a console has keys, because nobody could sign in without.
+/// Returns the rule that a stack with a console has keys: without one, nobody can sign in.
 pub(super) fn console_needs_keys() -> Rule {
     rule(
         "!has(self.console) || !self.console.enabled || has(self.gateway.auth)".to_owned(),

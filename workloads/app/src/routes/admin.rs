@@ -19,16 +19,21 @@ use serde_json::Value;
 use url::form_urlencoded;
 
 use crate::{
-    auth, error::Error, faults::Faults, rights::Found, state::SharedState, store::MAX_TEXT,
+    auth::Client, error::Error, faults::Faults, rights::Found, state::SharedState, store::MAX_TEXT,
 };
 
 /// The maximum number of items on a page.
 const MAX_PAGE: usize = 100;
 
-/// Returns the name of the client. These routes have none without: their scope is always protected.
+/// Returns the client. These routes have none without: their scope is always protected.
+fn caller(request: &Request) -> Result<&Client, Error> {
+    let client = request.extensions().get();
+    client.ok_or_else(|| Error::Internal("management without a client".to_owned()))
+}
+
+/// Returns the name of the client.
 fn client(request: &Request) -> Result<String, Error> {
-    let name = auth::client_of(request).map(str::to_owned);
-    name.ok_or_else(|| Error::Internal("management without a client".to_owned()))
+    caller(request).map(|client| client.name.to_string())
 }
 
 /// Returns what was looked for.

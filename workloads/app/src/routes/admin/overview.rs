@@ -1,4 +1,4 @@
-//! Who asks, and the state of the service as this replica sees it: what the console shows first.
+//! The client of a request, and the state of the service as this replica sees it: what the console asks for first.
 
 use axum::{
     extract::{Request, State},
@@ -10,8 +10,8 @@ use shortener_common::{
     internal::Process,
 };
 
-use super::private;
-use crate::{auth::Client, error::Error, scope::Scope, state::AppState};
+use super::{caller, private};
+use crate::{error::Error, scope::Scope, state::AppState};
 
 /// The response of `GET /api/admin/overview`.
 #[derive(Debug, Serialize)]
@@ -54,10 +54,9 @@ struct Store {
     reason: Option<String>,
 }
 
-/// Returns who asks, and the state of the service.
+/// Returns the client and the state of the service.
 pub async fn overview(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
-    let client: Option<&Client> = request.extensions().get();
-    let client = client.ok_or_else(|| Error::Internal("management without a client".to_owned()))?;
+    let client = caller(&request)?;
     let scopes = Scope::ALL.into_iter();
     let scopes = scopes.filter(|scope| client.scopes.contains(*scope));
     Ok(private(Overview {
