@@ -1,5 +1,7 @@
-"""The keys of the stories: their clients, and what each may do. Run with a folder, it writes them there as a Secret has them."""
+"""The keys of the stories: their clients, and what each may do. Run with a folder, it writes them there as a Secret has them, and
+the secret of a proxy that signs people in into the folder `proxy` below it."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -10,8 +12,16 @@ KEYS = {
     "shop": ("shop-key-0123456789abcdef0123456789", "shorten"),
 }
 
+# What the proxy sends with every request of a person.
+PROXY_SECRET = "proxy-secret-0123456789abcdef0123"
+# What the groups of people may do.
+GROUPS = {"editors": ["links:own"]}
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     for client, (key, scopes) in KEYS.items():
         (folder / client).write_text(key)
         (folder / f"{client}.scopes").write_text(scopes)
+    (folder / "proxy").mkdir()
+    (folder / "proxy" / "secret").write_text(PROXY_SECRET)
+    print(json.dumps(GROUPS))

@@ -38,11 +38,11 @@ class User:
     def sees(self, *texts):
         """Waits until the page shows each of the texts."""
         for text in texts:
-            self._until(f"scope.innerText?.includes({json.dumps(text)}) ?? document.body.innerText.includes({json.dumps(text)})", f"the text: {text}")
+            self._until(f"scope.innerText?.includes({json.dumps(text)}) ?? document.body?.innerText.includes({json.dumps(text)})", f"the text: {text}")
 
     def sees_no(self, text):
         """Waits until the page does not show the text."""
-        self._until(f"!document.body.innerText.includes({json.dumps(text)})", f"a page without the text: {text}")
+        self._until(f"document.body && !document.body.innerText.includes({json.dumps(text)})", f"a page without the text: {text}")
 
     def presses(self, name):
         """Presses the button or the link of this name."""

@@ -1,4 +1,5 @@
-// Requests to the API of the service that served the console, with the key of the session.
+// Requests to the API of the service that served the console, with the key of the session if it has one: a proxy before the
+// service may have signed the person in.
 
 // The name of the key in the storage of this tab. A browser sends nothing from there by itself, unlike a cookie.
 const KEY = "shortener-key";
@@ -43,7 +44,8 @@ export const session = {
 // Sends a request and returns the body of its answer: an object, or text if it is not JSON. `body` is an object, or text of the
 // media type `type`. Fails with a Problem.
 export async function request(method, path, { body, type = "application/json", key = session.key } = {}) {
-  const headers = new Headers({ accept: "application/json", authorization: `Bearer ${key}` });
+  const headers = new Headers({ accept: "application/json" });
+  if (key) headers.set("authorization", `Bearer ${key}`);
   if (body !== undefined) headers.set("content-type", type);
   let response, text;
   try {
@@ -53,19 +55,21 @@ export async function request(method, path, { body, type = "application/json", k
       body: typeof body === "object" ? JSON.stringify(body) : body,
       cache: "no-store",
       credentials: "same-origin",
-      redirect: "error",
+      redirect: "manual",
       signal: AbortSignal.timeout(PATIENCE_MS),
     });
     text = await response.text();
   } catch {
     throw new Problem("The service did not answer. Check the connection before you try again: what you asked for may be done.");
   }
+  // A proxy that does not know the person any more leads to where people sign in.
+  const status = response.type === "opaqueredirect" ? 401 : response.status;
   const isJson = /[/+]json\b/.test(response.headers.get("content-type"));
   const answer = isJson ? JSON.parse(text) : text;
   if (!response.ok) {
     // Any request may be the first one after the key was revoked.
-    if (response.status === 401) dispatchEvent(new CustomEvent("key-refused"));
-    throw Problem.of(response.status, isJson ? answer : null, Number(response.headers.get("retry-after")) || null);
+    if (status === 401) dispatchEvent(new CustomEvent("not-signed-in"));
+    throw Problem.of(status, isJson ? answer : null, Number(response.headers.get("retry-after")) || null);
   }
   return answer;
 }

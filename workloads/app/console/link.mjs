@@ -87,7 +87,7 @@ function Actions({ link, onOpen }) {
     ${!isDeleted && link.state !== "disabled" && html`<button type="button" onClick=${() => onOpen(DisableDialog)}>Disable</button>`}
     ${link.state === "disabled" && html`<button type="button" onClick=${() => onOpen(EnableDialog)}>Enable</button>`}
     ${isOwn && html`<button type="button" class="danger" onClick=${() => onOpen(DeleteDialog)}>Delete</button>`}
-    <a href=${`/${link.code}+`} target="_blank" rel="noopener noreferrer">What visitors see</a>
+    <a href=${`${link.short_url}+`} target="_blank" rel="noopener noreferrer">What visitors see</a>
   </div>`;
 }
 

@@ -37,9 +37,13 @@ const REFUSALS = {
   401: "The service does not accept this key.",
   403: "This key may not manage links: it needs the scope links:own, links:all or admin.",
 };
+// A person whom a proxy has signed in, other than a client with a key, has a name that begins like this.
+const PERSON = "user/";
+const isPerson = ({ name }) => name.startsWith(PERSON);
+const NO_GROUP = "You are signed in, but none of your groups may manage links: one of them needs the scope links:own, links:all or admin.";
 
-// Asks for the key of a client, and tries it.
-function SignIn({ ended, onSignedIn }) {
+// Asks for the key of a client, and tries it. Whoever was signed in by a proxy can go there again.
+function SignIn({ ended, byProxy, onSignedIn }) {
   const { busy, problem, run } = useAction();
   const field = useRef();
   useEffect(() => field.current.focus(), []);
@@ -52,6 +56,8 @@ function SignIn({ ended, onSignedIn }) {
       const overview = await request("GET", "/api/admin/overview", { key }).catch((problem) => {
         throw new Problem(REFUSALS[problem.status] ?? problem.message);
       });
+      // A proxy that has signed the person in lets a wrong key pass.
+      if (isPerson(overview.client)) throw new Problem(REFUSALS[401]);
       session.begin(key);
       onSignedIn(overview);
     });
@@ -59,6 +65,7 @@ function SignIn({ ended, onSignedIn }) {
   return html`<main class="narrow">
     <h1>Console</h1>
     ${ended && html`<p class="message" role="status">${ended}</p>`}
+    ${byProxy && html`<div class="actions"><button type="button" onClick=${() => location.reload()}>Sign in again</button></div>`}
     <form onSubmit=${send}>
       <${Field} label="Key" hint="This tab keeps it until you sign out or close the tab.">
         ${(attributes) => html`<input ...${attributes} ref=${field} name="key" type="password" required autocomplete="off" spellcheck="false" />`}
@@ -81,8 +88,8 @@ function Navigation({ current, overview, onSignOut }) {
         ([name, { title }]) => html`<a key=${name} href=${`#/${name}`} aria-current=${name === current ? "page" : undefined}>${title}</a>`,
       )}
     </nav>
-    <span class="client">${overview.client.name}</span>
-    <button type="button" class="small" onClick=${onSignOut}>Sign out</button>
+    <span class="client">${isPerson(overview.client) ? overview.client.name.slice(PERSON.length) : overview.client.name}</span>
+    ${!isPerson(overview.client) && html`<button type="button" class="small" onClick=${onSignOut}>Sign out</button>`}
   </header>`;
 }
 
@@ -90,27 +97,40 @@ function Console() {
   const address = useAddress();
   const [overview, setOverview] = useState(null);
   const [ended, setEnded] = useState(null);
+  const [needsKey, setNeedsKey] = useState(false);
   const [problem, setProblem] = useState(null);
   const content = useRef();
+  // True while a proxy has signed the person in, or had until the session ended.
+  const byProxy = useRef(false);
 
   const signOut = (reason) => {
     session.end();
     setOverview(null);
     setProblem(null);
     setEnded(reason);
+    setNeedsKey(true);
   };
   const show = (answer) => {
+    byProxy.current = isPerson(answer.client);
     setOverview(answer);
     setProblem(null);
+    setNeedsKey(false);
   };
-  // A key that is refused has ended the session.
-  const load = () => get("/api/admin/overview").then(show, (failure) => failure.status !== 401 && setProblem(failure));
+  // Who is not signed in is asked for a key.
+  const load = () =>
+    get("/api/admin/overview").then(show, (failure) => {
+      if (failure.status === 403) signOut(session.key ? REFUSALS[403] : NO_GROUP);
+      else if (failure.status !== 401) setProblem(failure);
+    });
 
   useEffect(() => {
-    const onRefused = () => session.key && signOut("Your session has ended: the service does not accept the key any more.");
-    addEventListener("key-refused", onRefused);
-    if (session.key) load();
-    return () => removeEventListener("key-refused", onRefused);
+    const onRefused = () => {
+      if (session.key) signOut("Your session has ended: the service does not accept the key any more.");
+      else signOut(byProxy.current ? "Your session has ended." : null);
+    };
+    addEventListener("not-signed-in", onRefused);
+    load();
+    return () => removeEventListener("not-signed-in", onRefused);
   }, []);
   useEffect(() => {
     document.title = overview ? `${PAGES[address.name].title} · ${overview.hosts[0]}` : "Console";
@@ -121,9 +141,7 @@ function Console() {
   // A search replaces the form that had the focus.
   useEffect(keepFocus, [address]);
 
-  if (!session.key || (!overview && problem?.status === 403)) {
-    return html`<${SignIn} ended=${problem?.message ?? ended} onSignedIn=${show} />`;
-  }
+  if (needsKey) return html`<${SignIn} ended=${ended} byProxy=${byProxy.current} onSignedIn=${show} />`;
   if (!overview) {
     const retry = () => {
       setProblem(null);

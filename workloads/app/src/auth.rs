@@ -1,22 +1,24 @@
-//! The callers of the public port: clients with a key, and anyone.
+//! The callers of the public port: clients with a key, people whom a proxy has signed in, and anyone.
 //!
 //! Redirects, health and the OpenAPI document never need a key. The other routes have a scope; the settings say which
 //! scopes are protected. Those of management always are.
 
 mod keys;
 mod management;
+mod proxy;
 mod watch;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{net::IpAddr, path::PathBuf, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header::AUTHORIZATION};
 use tokio::sync::watch::Receiver;
 use url::Url;
 
-use self::keys::ApiKeys;
+use self::{keys::ApiKeys, proxy::Proxy, watch::Holders};
 pub use self::{
-    keys::{Client, is_client},
+    keys::{Client, is_client, is_person},
     management::ManagementKey,
+    proxy::ProxySettings,
     watch::Watcher,
 };
 use crate::{
@@ -53,6 +55,7 @@ struct Protection {
     keys: Receiver<Arc<ApiKeys>>,
     scopes: Scopes,
     metrics: AuthMetrics,
+    proxy: Option<Proxy>,
 }
 
 impl Guard {
@@ -73,11 +76,12 @@ impl Guard {
         folders: Vec<PathBuf>,
         metrics: AuthMetrics,
     ) -> (Self, Watcher) {
-        let (watcher, keys) = Watcher::start(folders, metrics.clone());
+        let (watcher, keys) = Watcher::start(folders, Holders::Clients(metrics.clone()));
         let protection = Protection {
             keys,
             scopes,
             metrics,
+            proxy: None,
         };
         let guard = Self {
             protection: Some(protection),
@@ -86,11 +90,21 @@ impl Guard {
         (guard, watcher)
     }
 
+    /// Lets people in whom a proxy with a secret in this folder has signed in. Returns the task that follows the folder.
+    pub fn trust_proxy(&mut self, settings: ProxySettings, folder: PathBuf) -> Option<Watcher> {
+        let protection = self.protection.as_mut()?;
+        let (watcher, secrets) = Watcher::start(vec![folder], Holders::Proxy);
+        protection.proxy = Some(Proxy::new(settings, secrets));
+        Some(watcher)
+    }
+
     /// Returns the client that sent a request to a route with this scope, and the error with which it is refused, if it is.
-    /// Where the scope is open, a key that is not known is as good as none.
+    /// Where the scope is open, a key that is not known is as good as none. A known key counts before what a proxy says.
+    /// `peer` is the address at the other end of the connection.
     pub fn check(
         &self,
         scope: Option<Scope>,
+        peer: IpAddr,
         headers: &HeaderMap,
     ) -> (Option<Client>, Option<Error>) {
         let Some(scope) = scope else {
@@ -102,17 +116,19 @@ impl Guard {
         };
         let metrics = &protection.metrics;
         let needed = scope.is_management() || protection.scopes.contains(scope);
-        let Some(key) = presented(headers) else {
-            if needed {
-                metrics.missing.inc();
+        let client = match protection.identify(peer, headers) {
+            Ok(client) => client,
+            Err(Unidentified::NoKey) => {
+                if needed {
+                    metrics.missing.inc();
+                }
+                return (None, needed.then(|| self.unauthorized(MISSING, "")));
             }
-            return (None, needed.then(|| self.unauthorized(MISSING, "")));
-        };
-        let known = key.and_then(|key| protection.keys.borrow().find(key).cloned());
-        let Some(client) = known else {
-            metrics.invalid.inc();
-            let error = || self.unauthorized(INVALID, ", error=\"invalid_token\"");
-            return (None, needed.then(error));
+            Err(Unidentified::Invalid(detail)) => {
+                metrics.invalid.inc();
+                let error = || self.unauthorized(detail, ", error=\"invalid_token\"");
+                return (None, needed.then(error));
+            }
         };
         let forbidden = needed && Rights::of(scope, &client).is_none();
         if forbidden {
@@ -176,6 +192,35 @@ impl Guard {
     }
 }
 
+/// The reasons for which the sender of a request is unknown.
+enum Unidentified {
+    NoKey,
+    /// There is something by which nobody is found, for this reason.
+    Invalid(&'static str),
+}
+
+impl Protection {
+    /// Returns the client with the key of a request, or else the person whom a proxy names.
+    fn identify(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Client, Unidentified> {
+        let key = presented(headers);
+        let known = key.flatten();
+        let known = known.and_then(|key| self.keys.borrow().find(key).cloned());
+        if let Some(client) = known {
+            return Ok(client);
+        }
+        let person = self
+            .proxy
+            .as_ref()
+            .map(|proxy| proxy.identify(peer, headers));
+        match person {
+            Some(Ok(Some(person))) => Ok(person),
+            Some(Err(reason)) => Err(Unidentified::Invalid(reason)),
+            Some(Ok(None)) | None if key.is_some() => Err(Unidentified::Invalid(INVALID)),
+            Some(Ok(None)) | None => Err(Unidentified::NoKey),
+        }
+    }
+}
+
 /// Returns the key of a request: a bearer token, or else the value of `X-Api-Key`. Credentials of another scheme are
 /// none: they may be meant for a proxy. Of several values none counts, because a proxy may have judged another one.
 fn presented(headers: &HeaderMap) -> Option<Option<&[u8]>> {
@@ -199,7 +244,7 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, net::Ipv4Addr};
 
     use shortener_common::exposition::Format;
 
@@ -209,6 +254,8 @@ mod tests {
     const ALL: &str = "key-of-a-client-with-every-scope";
     const JOBS: &str = "key-of-a-client-with-scope--jobs";
     const UNKNOWN: &str = "key-that-is-well-formed--unknown";
+
+    const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     /// A guard with two clients, its folder and its metrics.
     struct World {
@@ -250,7 +297,7 @@ mod tests {
         scope: Scope,
         headers: &HeaderMap,
     ) -> (Option<String>, Option<(u16, String)>) {
-        let (caller, denial) = guard.check(Some(scope), headers);
+        let (caller, denial) = guard.check(Some(scope), PEER, headers);
         let text = |challenge: HeaderValue| challenge.to_str().unwrap().to_owned();
         let denial = denial.map(|denial| match denial {
             Error::Unauthorized { challenge, .. } => (401, text(challenge)),
@@ -315,7 +362,7 @@ mod tests {
                 Some("all"),
             ),
         ] {
-            let (caller, _) = world.guard.check(Some(Scope::Jobs), &headers(&lines));
+            let (caller, _) = world.guard.check(Some(Scope::Jobs), PEER, &headers(&lines));
             assert_eq!(
                 caller.as_ref().map(|caller| &*caller.name),
                 client,
@@ -352,7 +399,7 @@ mod tests {
                 (None, None)
             );
         }
-        let (_, denial) = guard.check(Some(Scope::Admin), &headers(&[("x-api-key", ALL)]));
+        let (_, denial) = guard.check(Some(Scope::Admin), PEER, &headers(&[("x-api-key", ALL)]));
         assert!(matches!(
             denial,
             Some(Error::Unauthorized {
@@ -366,7 +413,9 @@ mod tests {
     fn what_needs_a_key_on_an_open_route_is_refused_by_what_the_sender_lacks() {
         let world = world(&[Scope::Docs]);
         let status = |lines: &[(&'static str, &str)]| {
-            let (client, denial) = world.guard.check(Some(Scope::Shorten), &headers(lines));
+            let (client, denial) = world
+                .guard
+                .check(Some(Scope::Shorten), PEER, &headers(lines));
             assert!(denial.is_none());
             match world.guard.refusal(Scope::Shorten, client.as_ref()) {
                 Some(Error::Unauthorized { .. }) => 401,
@@ -387,7 +436,9 @@ mod tests {
     #[test]
     fn a_route_without_a_scope_never_reads_a_key() {
         let world = world(&PROTECTED);
-        let (client, denial) = world.guard.check(None, &headers(&[("x-api-key", ALL)]));
+        let (client, denial) = world
+            .guard
+            .check(None, PEER, &headers(&[("x-api-key", ALL)]));
         assert!(client.is_none() && denial.is_none());
     }
 
@@ -397,9 +448,11 @@ mod tests {
         for key in [ALL, JOBS, UNKNOWN] {
             let _ = world
                 .guard
-                .check(Some(Scope::Docs), &headers(&[("x-api-key", key)]));
+                .check(Some(Scope::Docs), PEER, &headers(&[("x-api-key", key)]));
         }
-        let _ = world.guard.check(Some(Scope::Docs), &HeaderMap::new());
+        let _ = world
+            .guard
+            .check(Some(Scope::Docs), PEER, &HeaderMap::new());
         let text = Format::Classic.encode(world.metrics.registry()).unwrap();
         for line in [
             "auth_requests_total{result=\"accepted\"} 1",
@@ -414,5 +467,64 @@ mod tests {
         for secret in ["queue", "key-of", "key-that"] {
             assert!(!text.contains(secret), "{secret}\n{text}");
         }
+    }
+
+    #[test]
+    fn a_person_of_a_trusted_proxy_is_let_in_and_a_known_key_counts_first() {
+        let mut world = world(&PROTECTED);
+        let secret = tempfile::tempdir().unwrap();
+        fs::write(secret.path().join("secret"), ALL.replace("key", "pxy")).unwrap();
+        let settings = ProxySettings {
+            user: HeaderName::from_static("x-user"),
+            groups: HeaderName::from_static("x-groups"),
+            peers: None,
+            scopes: [("staff".to_owned(), Scopes::from_iter([Scope::Admin]))].into(),
+        };
+        let folder = secret.path().to_owned();
+        assert!(world.guard.trust_proxy(settings, folder).is_some());
+        let proxied = [
+            ("x-auth-proxy-secret", "pxy-of-a-client-with-every-scope"),
+            ("x-user", "ann"),
+            ("x-groups", "staff"),
+        ];
+        let forged = [("x-auth-proxy-secret", UNKNOWN), proxied[1], proxied[2]];
+        let of = |lines: &[(&'static str, &str)], more: &[(&'static str, &str)]| {
+            let (client, denial) = checked(
+                &world.guard,
+                Scope::Admin,
+                &headers(&[lines, more].concat()),
+            );
+            (client, denial.map(|(status, _)| status))
+        };
+        let key = |key| [("x-api-key", key)];
+        let ann = (Some("user/ann".to_owned()), None);
+        assert_eq!(of(&proxied, &[]), ann);
+        // A proxy may pass on a token of its own.
+        assert_eq!(of(&proxied, &key(UNKNOWN)), ann);
+        assert_eq!(of(&proxied, &key(ALL)), (Some("all".to_owned()), None));
+        assert_eq!(of(&forged, &key(ALL)), (Some("all".to_owned()), None));
+        assert_eq!(of(&forged, &[]), (None, Some(401)));
+        assert_eq!(of(&proxied[1..], &[]), (None, Some(401)));
+        // The secret of the proxy is no key.
+        assert_eq!(
+            of(&key("pxy-of-a-client-with-every-scope"), &[]),
+            (None, Some(401))
+        );
+        let without_group = of(&proxied[..2], &[]);
+        assert_eq!(without_group, (Some("user/ann".to_owned()), Some(403)));
+        let mut keyless = Guard::without_keys(&"http://go.example.com/".parse().unwrap());
+        assert!(
+            keyless
+                .trust_proxy(
+                    ProxySettings {
+                        user: HeaderName::from_static("x-user"),
+                        groups: HeaderName::from_static("x-groups"),
+                        peers: None,
+                        scopes: Default::default(),
+                    },
+                    secret.path().to_owned(),
+                )
+                .is_none()
+        );
     }
 }

@@ -3,6 +3,7 @@
 mod auth;
 mod cache;
 mod client_address;
+mod console;
 mod destinations;
 mod links;
 mod management;
@@ -21,9 +22,10 @@ use shortener_common::{
 use url::Url;
 
 pub use self::{
-    auth::AuthArgs,
+    auth::{AuthArgs, AuthProxyArgs},
     cache::{CacheArgs, CacheMode},
     client_address::ClientAddress,
+    console::ConsoleArgs,
     destinations::DestinationArgs,
     links::LinksArgs,
     management::ManagementArgs,
@@ -209,9 +211,9 @@ pub struct ServeArgs {
     /// Counts clicks on links if true.
     #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
     pub clicks_enabled: bool,
-    /// Serves the console at `/console` if true.
-    #[arg(long, env, default_value_t = false, action = ArgAction::Set)]
-    pub console_enabled: bool,
+    /// The console.
+    #[command(flatten)]
+    pub console: ConsoleArgs,
     /// Origins whose scripts may use the API, separated by commas, such as `https://app.example.com`; `*` stands for every
     /// origin. Without an origin, only pages of the service itself may.
     #[arg(long, env, value_delimiter = ',', value_parser = cors::origin)]

@@ -86,6 +86,12 @@ impl Scopes {
         self.0 & scope.bit() != 0
     }
 
+    /// Returns the scopes of both sets.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Returns true if the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
@@ -136,5 +142,8 @@ mod tests {
             assert!(Scopes::all().contains(one) && !set.is_empty());
         }
         assert!(Scopes::default().is_empty());
+        let both = Scopes::from_iter([Scope::Jobs, Scope::Docs]);
+        let union = Scopes::from_iter([Scope::Jobs]).union(Scopes::from_iter([Scope::Docs]));
+        assert_eq!(union, both);
     }
 }

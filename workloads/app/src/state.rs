@@ -142,7 +142,9 @@ impl AppState {
         Self(Arc::new(SharedState {
             host: config.log.host(),
             public_base: config.public_url.as_str().trim_end_matches('/').to_owned(),
-            destinations: config.destinations.destinations(&config.public_url),
+            destinations: config
+                .destinations
+                .destinations(&config.public_url, config.console.console_host.as_deref()),
             cors: Cors::of(&config.cors_allow_origins),
             links,
             clicks: profiles.clicks,

@@ -164,7 +164,31 @@ impl ApiKeys {
     }
 }
 
-/// Returns true if a client may have this name.
+/// The beginning of the names of people. No name of a client with a key has this sign.
+const PERSON: &str = "user/";
+/// The maximum length of the name of a person.
+const LONGEST_NAME: usize = 128;
+
+/// Returns the client for a person whom a proxy has signed in, unless the name is malformed. A comma may come from a second
+/// header line that another proxy has joined.
+pub(super) fn person(name: &str, scopes: Scopes) -> Option<Client> {
+    let name = format!("{PERSON}{name}");
+    is_person(&name).then(|| Client {
+        number: number(&name),
+        name: name.into(),
+        scopes,
+    })
+}
+
+/// Returns true if a client of this name is a person whom a proxy signs in.
+#[must_use]
+pub fn is_person(client: &str) -> bool {
+    let is_sign = |byte: u8| byte.is_ascii_graphic() && byte != b',';
+    let name = client.strip_prefix(PERSON);
+    name.is_some_and(|name| (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_sign))
+}
+
+/// Returns true if a client with a key may have this name.
 #[must_use]
 pub fn is_client(name: &str) -> bool {
     let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');

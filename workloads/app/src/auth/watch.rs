@@ -28,21 +28,25 @@ pub struct Watcher {
     keys: watch::Sender<Arc<ApiKeys>>,
     /// The error of the last read.
     error: Option<String>,
-    metrics: AuthMetrics,
+    holders: Holders,
+}
+
+/// Those who have the keys.
+pub enum Holders {
+    Clients(AuthMetrics),
+    /// The proxy that signs people in.
+    Proxy,
 }
 
 impl Watcher {
     /// Reads the folders. Of two with the same client, the first one counts.
-    pub fn start(
-        folders: Vec<PathBuf>,
-        metrics: AuthMetrics,
-    ) -> (Self, watch::Receiver<Arc<ApiKeys>>) {
+    pub fn start(folders: Vec<PathBuf>, holders: Holders) -> (Self, watch::Receiver<Arc<ApiKeys>>) {
         let mut watcher = Self {
             folders,
             versions: Vec::new(),
             keys: watch::Sender::default(),
             error: None,
-            metrics,
+            holders,
         };
         watcher.look();
         watcher.announce();
@@ -99,6 +103,15 @@ impl Watcher {
     /// Logs and counts the keys, never a value.
     fn announce(&self) {
         let keys = Arc::clone(&self.keys.borrow());
+        let Holders::Clients(metrics) = &self.holders else {
+            let secrets = keys.count();
+            tracing::info!(
+                event = "proxy_secrets_loaded",
+                secrets,
+                "proxy_secrets_loaded"
+            );
+            return;
+        };
         for ignored in &keys.ignored {
             tracing::warn!(
                 event = "key_ignored",
@@ -115,7 +128,7 @@ impl Watcher {
             );
         }
         tracing::info!(event = "keys_loaded", keys = keys.count(), "keys_loaded");
-        self.metrics.set_keys(keys.count(), keys.ignored.len());
+        metrics.set_keys(keys.count(), keys.ignored.len());
     }
 }
 
@@ -177,7 +190,7 @@ mod tests {
     fn a_moved_link_is_read_once_and_an_unmoved_one_never() {
         let folder = tempfile::tempdir().unwrap();
         mount(folder.path(), "..1", &[("shop", OLD)]);
-        let metrics = Metrics::default().with_auth();
+        let metrics = Holders::Clients(Metrics::default().with_auth());
         let (mut watcher, keys) = Watcher::start(vec![folder.path().to_owned()], metrics);
         assert!(is_known(&keys, OLD));
         // The kubelet never writes into a version, so nothing has to be read.
@@ -198,7 +211,7 @@ mod tests {
     fn a_folder_that_is_missing_has_no_keys_and_one_that_appears_is_read() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("keys");
-        let metrics = Metrics::default().with_auth();
+        let metrics = Holders::Clients(Metrics::default().with_auth());
         let (mut watcher, keys) = Watcher::start(vec![folder.clone()], metrics);
         assert_eq!(keys.borrow().count(), 0);
         assert!(!watcher.look());
@@ -217,7 +230,7 @@ mod tests {
     fn a_version_that_vanishes_during_the_read_leaves_the_keys_as_they_are() {
         let folder = tempfile::tempdir().unwrap();
         mount(folder.path(), "..1", &[("shop", OLD)]);
-        let metrics = Metrics::default().with_auth();
+        let metrics = Holders::Clients(Metrics::default().with_auth());
         let (mut watcher, keys) = Watcher::start(vec![folder.path().to_owned()], metrics);
         mount(folder.path(), "..2", &[("shop", NEW)]);
         fs::remove_dir_all(folder.path().join("..2")).unwrap();
@@ -235,7 +248,8 @@ mod tests {
         mount(second.path(), "..1", &[("shop", NEW)]);
         let folders = [&first, &second].map(|folder| folder.path().to_owned());
         let mut metrics = Metrics::default();
-        let (mut watcher, keys) = Watcher::start(folders.to_vec(), metrics.with_auth());
+        let (mut watcher, keys) =
+            Watcher::start(folders.to_vec(), Holders::Clients(metrics.with_auth()));
         assert!(is_known(&keys, OLD) && !is_known(&keys, NEW));
         mount(second.path(), "..2", &[("mail", NEW), ("short", "x")]);
         assert!(watcher.look());
@@ -250,7 +264,7 @@ mod tests {
     async fn a_change_is_seen_within_two_seconds() {
         let folder = tempfile::tempdir().unwrap();
         mount(folder.path(), "..1", &[("shop", OLD)]);
-        let metrics = Metrics::default().with_auth();
+        let metrics = Holders::Clients(Metrics::default().with_auth());
         let (watcher, mut keys) = Watcher::start(vec![folder.path().to_owned()], metrics);
         let following = tokio::spawn(watcher.run());
         mount(folder.path(), "..2", &[("shop", NEW)]);

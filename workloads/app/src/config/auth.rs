@@ -1,10 +1,15 @@
-//! The settings of keys.
+//! The settings of keys, and of a proxy that signs people in.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::Args;
+use http::HeaderName;
+use ipnet::IpNet;
 
-use crate::scope::{Scope, Scopes};
+use crate::{
+    auth::ProxySettings,
+    scope::{Scope, Scopes},
+};
 
 /// The keys of clients, and what needs one.
 #[derive(Clone, Debug, Args)]
@@ -28,6 +33,58 @@ pub struct AuthArgs {
     /// Burst of other requests per key. The default is the one per address.
     #[arg(long, env)]
     pub auth_limit_requests_burst: Option<u32>,
+    /// The proxy that signs people in.
+    #[command(flatten)]
+    pub proxy: AuthProxyArgs,
+}
+
+/// A proxy that signs people in, and names them in headers.
+#[derive(Clone, Debug, Args)]
+pub struct AuthProxyArgs {
+    /// Folder with the secret of the proxy: a mounted Secret with one or two values of 32 to 256 characters, one a line. The
+    /// proxy sends it as `X-Auth-Proxy-Secret`. A change takes effect at once. Without the folder, no header names anybody.
+    #[arg(long, env, requires_all = ["auth_proxy_user_header", "auth_proxy_groups_header"])]
+    pub auth_proxy_secret_directory: Option<PathBuf>,
+    /// Header with the name of the person.
+    #[arg(long, env)]
+    pub auth_proxy_user_header: Option<HeaderName>,
+    /// Header with the groups of the person, between commas.
+    #[arg(long, env)]
+    pub auth_proxy_groups_header: Option<HeaderName>,
+    /// Addresses of the proxy as CIDRs, separated by commas. Without any, the gateway has checked the address.
+    #[arg(long, env, value_delimiter = ',')]
+    pub auth_proxy_trusted_peers: Option<Vec<IpNet>>,
+    /// Scopes of each group as a JSON object, such as `{"staff": ["links:all"]}`; `*` stands for everybody who is signed in.
+    #[arg(long, env, default_value = "{}", value_parser = scopes_of_groups)]
+    pub auth_proxy_scopes: ScopesOfGroups,
+}
+
+/// The scopes of each group.
+pub type ScopesOfGroups = BTreeMap<String, Scopes>;
+
+impl AuthProxyArgs {
+    /// Returns the settings of the proxy with the folder of its secret, if there is one.
+    #[must_use]
+    pub fn settings(&self) -> Option<(ProxySettings, PathBuf)> {
+        let settings = ProxySettings {
+            user: self.auth_proxy_user_header.clone()?,
+            groups: self.auth_proxy_groups_header.clone()?,
+            peers: self.auth_proxy_trusted_peers.clone(),
+            scopes: self.auth_proxy_scopes.clone(),
+        };
+        Some((settings, self.auth_proxy_secret_directory.clone()?))
+    }
+}
+
+/// Parses the scopes of groups.
+fn scopes_of_groups(text: &str) -> Result<ScopesOfGroups, String> {
+    let groups: BTreeMap<String, Vec<String>> =
+        serde_json::from_str(text).map_err(|error| format!("must be a JSON object: {error}"))?;
+    let read = |(group, words): (String, Vec<String>)| match Scopes::read(&words.join(" ")) {
+        (scopes, true) => Ok((group, scopes)),
+        (_, false) => Err(format!("the group {group} has a word that is no scope")),
+    };
+    groups.into_iter().map(read).collect()
 }
 
 /// Parses the scopes that need a key.
@@ -46,6 +103,23 @@ fn protected(words: &str) -> Result<Scopes, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_group_has_scopes_and_nothing_else() {
+        let staff = Scopes::from_iter([Scope::LinksAll, Scope::Jobs]);
+        let read = scopes_of_groups(r#"{"staff": ["links:all", "jobs"], "*": []}"#).unwrap();
+        assert_eq!(
+            read,
+            [
+                ("staff".to_owned(), staff),
+                ("*".to_owned(), Scopes::default())
+            ]
+            .into()
+        );
+        for wrong in ["", "[]", r#"{"staff": "jobs"}"#, r#"{"staff": ["job"]}"#] {
+            assert!(scopes_of_groups(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn what_needs_a_key_is_at_least_one_scope_and_never_management() {

@@ -28,13 +28,15 @@ pub struct DestinationArgs {
 }
 
 impl DestinationArgs {
-    /// Returns the rules of a service at this URL.
+    /// Returns the rules of a service at this URL, with a console on this host.
     #[must_use]
-    pub fn destinations(&self, public_url: &Url) -> Destinations {
+    pub fn destinations(&self, public_url: &Url, console: Option<&str>) -> Destinations {
         let gateway = self
             .gateway_hosts
             .iter()
-            .map(|host| OwnAddress::of_host(host));
+            .map(String::as_str)
+            .chain(console)
+            .map(OwnAddress::of_host);
         Destinations {
             own: [OwnAddress::from(public_url)]
                 .into_iter()

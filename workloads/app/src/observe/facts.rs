@@ -49,12 +49,14 @@ pub(super) struct RequestFacts<'a> {
     pub(super) route: Route,
     pub(super) method: &'a Method,
     pub(super) uri: &'a Uri,
+    /// The address at the other end of the connection.
+    peer: IpAddr,
     pub(super) client: IpAddr,
     /// What the log line and the span show of that address.
     pub(super) shown_client: Option<IpAddr>,
     /// The size of the body in bytes, as the client announces it; 0 for requests that store nothing.
     pub(super) body: u64,
-    /// The client whose key the request has.
+    /// The client whose key the request has, or the person whom a proxy names.
     pub(super) identity: Option<auth::Client>,
     /// What the client accepts, if errors can be pages; of several header lines, the first one.
     pub(super) accept: Option<HeaderValue>,
@@ -70,7 +72,8 @@ impl<'a> RequestFacts<'a> {
             (TraceContext::root(), Caller::from_headers(headers))
         };
         let row = head.route.row();
-        let client = client::address(head.client.address(), headers, config.trusted_hops);
+        let peer = head.client.address();
+        let client = client::address(peer, headers, config.trusted_hops);
         let header = |wanted: bool, name: HeaderName| {
             let value = wanted.then(|| headers.get(name));
             value.flatten().cloned()
@@ -81,6 +84,7 @@ impl<'a> RequestFacts<'a> {
             route: head.route,
             method: head.method,
             uri: head.uri,
+            peer,
             client,
             shown_client: config.log_client_address.shown(client),
             body: announced(head.method, headers),
@@ -103,15 +107,17 @@ impl<'a> RequestFacts<'a> {
     /// Finds the sender. Returns the error with which the request is refused, if it is. The refusal comes after the
     /// rate limits, so that keys cannot be tried without end.
     pub(super) fn identify(&mut self, guard: &Guard, headers: &HeaderMap) -> Option<Error> {
-        let (identity, error) = guard.check(self.route.row().scope, headers);
+        let (identity, error) = guard.check(self.route.row().scope, self.peer, headers);
         self.identity = identity;
         error
     }
 
-    /// Returns the error of a change by management that a page of another origin made a browser send.
+    /// Returns the error of a change that a page of another origin made a browser send: one by management, or one for a person,
+    /// whom a cookie of the proxy may have signed in.
     pub(super) fn cross_origin(&self, headers: &HeaderMap) -> Option<Error> {
         let manages = self.route.row().scope.is_some_and(Scope::is_management);
-        (manages && is_foreign(self.method, headers)).then_some(Error::CrossOrigin)
+        let is_person = self.client_name().is_some_and(auth::is_person);
+        ((manages || is_person) && is_foreign(self.method, headers)).then_some(Error::CrossOrigin)
     }
 
     /// Returns the error of a request without a key for whose data the database has no more space.
@@ -194,6 +200,7 @@ pub(super) mod tests {
             route: Route::from_template(None),
             method,
             uri,
+            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
             client: IpAddr::V4(Ipv4Addr::LOCALHOST),
             shown_client: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             body: 0,

@@ -19,8 +19,8 @@ use crate::{
 const PATH: &str = "/console/";
 
 /// Leads to the page.
-pub async fn open(State(state): State<AppState>) -> Result<Response, Error> {
-    if !state.config.console_enabled {
+pub async fn open(State(state): State<AppState>, headers: HeaderMap) -> Result<Response, Error> {
+    if !state.config.console.answers(&headers) {
         return Err(Error::NotFound);
     }
     let fields = [
@@ -40,7 +40,8 @@ pub async fn file(
     let name = if name.is_empty() { INDEX } else { name };
     let file = state
         .config
-        .console_enabled
+        .console
+        .answers(&headers)
         .then(|| console::file(name, &headers));
     file.flatten().ok_or(Error::NotFound)
 }

@@ -7,7 +7,7 @@ use axum::{
 };
 use http::HeaderMap;
 
-use super::preview::preview;
+use super::{console, preview::preview};
 use crate::{
     error::Error,
     redirect::{self, Target},
@@ -27,8 +27,11 @@ pub async fn follow(State(state): State<AppState>, request: Request) -> Result<R
     Ok(followed.await?.response)
 }
 
-/// Redirects to the home page of the service, if it has one.
-pub async fn root(State(state): State<AppState>) -> Result<Response, Error> {
+/// Redirects to the home page of the service, if it has one. On the host of the console that is the console.
+pub async fn root(State(state): State<AppState>, headers: HeaderMap) -> Result<Response, Error> {
+    if state.config.console.is_own_host(&headers) {
+        return console::open(State(state), headers).await;
+    }
     let home = state.config.links.links_root_target.as_ref();
     redirect::target(home, Error::NotFound)
 }

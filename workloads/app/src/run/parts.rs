@@ -101,13 +101,18 @@ pub(super) fn guard(
     if folders.is_empty() {
         return Guard::without_keys(&config.public_url);
     }
-    let (guard, watcher) = Guard::with_keys(
+    let (mut guard, watcher) = Guard::with_keys(
         &config.public_url,
         config.auth.auth_protect,
         folders,
         metrics.with_auth(),
     );
     background.spawn(supervised("keys", watcher.run()));
+    let proxy = config.auth.proxy.settings();
+    let proxy = proxy.and_then(|(settings, folder)| guard.trust_proxy(settings, folder));
+    if let Some(secrets) = proxy {
+        background.spawn(supervised("proxy_secrets", secrets.run()));
+    }
     guard
 }
 

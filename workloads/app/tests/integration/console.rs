@@ -33,7 +33,7 @@ async fn a_service_without_the_console_has_nothing_there() {
 async fn a_browser_gets_the_page_and_its_files_and_keeps_those_that_are_current() {
     let database = TestDatabase::new().await;
     let app = App::start_with(&database, |config: &mut ServeArgs| {
-        config.console_enabled = true;
+        config.console.console_enabled = true;
     });
     let app = app.await;
     let opened = ask(&app, "GET", "/console", "").await;

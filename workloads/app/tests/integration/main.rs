@@ -42,6 +42,7 @@ mod outage;
 mod pages;
 mod pooler;
 mod process;
+mod proxy;
 mod purge;
 mod qr;
 mod rights;

@@ -7,7 +7,7 @@ use super::{
     bodies::{EraseRequest, TransferRequest},
 };
 use crate::{
-    auth::is_client,
+    auth::{is_client, is_person},
     body,
     code::Code,
     error::Error,
@@ -26,10 +26,13 @@ pub(super) fn transfer(body: Map<String, Value>) -> Result<(Handover, Option<Str
     let request: TransferRequest = body::fields(body)?;
     let mut faults = Faults::default();
     let from = faults.value("from", required(request.from));
-    let to = required(request.to).and_then(|to| match is_client(&to) {
+    let to = required(request.to).and_then(|to| match is_client(&to) || is_person(&to) {
         true if to == from => Err("must be another client than from".to_owned()),
         true => Ok(to),
-        false => Err("must be 1 to 64 of the characters A-Z, a-z, 0-9, '_' and '-'".to_owned()),
+        false => Err(
+            "must be 1 to 64 of the characters A-Z, a-z, 0-9, '_' and '-', or user/ and the name of a person"
+                .to_owned(),
+        ),
     });
     let handover = Handover {
         to: faults.value("to", to),
@@ -107,6 +110,10 @@ mod tests {
                 None,
             ),
             (
+                json!({"from": "user/bob@b.example", "to": "user/ann@a.example"}),
+                None,
+            ),
+            (
                 json!({"from": "a", "to": "shop", "codes": ["k7Qm2xB"], "reason": "left"}),
                 Some(vec!["k7Qm2xB".to_owned()]),
             ),
@@ -122,6 +129,8 @@ mod tests {
             (json!({}), &["from", "to"][..]),
             (json!({"from": 1, "to": "a b"}), &["from", "to"]),
             (json!({"from": "a", "to": "shortlink/a/b"}), &["to"]),
+            (json!({"from": "a", "to": "user/a,b"}), &["to"]),
+            (json!({"from": "a", "to": "user/"}), &["to"]),
             (
                 json!({"from": "a", "to": "a", "reason": 1}),
                 &["to", "reason"],
