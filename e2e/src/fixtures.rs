@@ -16,6 +16,6 @@ pub use reserved_stack::{
     with_vector_and_queue,
 };
 pub use shared_stack::{
-    DENIED, HOME, KEYS, ORIGIN, SharedStack, echo_stack, keyed_stack, real_stack,
+    DENIED, HOME, KEYS, ORIGIN, PROXY_SECRET, SharedStack, echo_stack, keyed_stack, real_stack,
 };
 pub use spec::{base_spec, echo_spec, with_env};

@@ -157,6 +157,15 @@ impl GatewayClient {
         &self.host
     }
 
+    /// Returns a client that names another host, of a gateway that is reached by HTTP.
+    #[must_use]
+    pub fn on_host(&self, host: &str) -> Self {
+        Self {
+            host: host.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// Returns a client of a forwarded port, which works as long as the pod that the port is forwarded to.
     pub fn through(forward: &Forward) -> Result<Self> {
         Self::at(format!("http://{}", forward.address), "localhost")

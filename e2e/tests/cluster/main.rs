@@ -9,6 +9,7 @@ mod broker_outages;
 mod cache_nonsense;
 mod caching;
 mod conformance;
+mod console;
 mod credentials;
 mod database;
 mod database_outages;

@@ -42,8 +42,9 @@ pub use database::{
 };
 pub use destinations::DestinationsSpec;
 pub use gateway::{
-    EndToEndProbe, GatewayAuth, GatewayCors, GatewayProvider, GatewayServiceSpec,
-    GatewayServiceType, GatewaySpec, GatewayTls, Hsts, KeyRateLimits, ParentRef, Protected,
+    AuthProxySpec, EndToEndProbe, GatewayAuth, GatewayCors, GatewayProvider, GatewayServiceSpec,
+    GatewayServiceType, GatewaySpec, GatewayTls, GroupScopes, Hsts, KeyRateLimits, KeyScope,
+    ParentRef, Protected,
 };
 pub use links::LinksSpec;
 pub use logs::{ClientAddress, LogsSpec};

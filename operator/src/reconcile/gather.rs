@@ -25,7 +25,10 @@ use shortener_operator_core::{
         autoscaler,
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, checksum_name, job_ids_name, management_name},
-        facts::{ClaimFact, CredentialState, Facts, GatewayFacts, Referenced, StoreFacts, parents},
+        facts::{
+            ClaimFact, CredentialState, Facts, GatewayFacts, MissingKeys, Referenced, StoreFacts,
+            parents,
+        },
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
@@ -217,15 +220,18 @@ fn programs(scope: &Scope, identity: &StackIdentity) -> BTreeMap<Component, Arc<
     live.into_iter().flatten().collect()
 }
 
-/// Returns true when the spec refers to a Secret with keys of clients that does not exist. Its content stays unread:
-/// only the app needs the keys.
-fn missing_keys(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> bool {
-    let secret = references::keys_secret(&stack.spec);
-    secret.is_some_and(|name| {
+/// Returns which Secrets with keys do not exist although the spec refers to them. Their content stays unread: only the app
+/// needs the keys.
+fn missing_keys(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> MissingKeys {
+    let is_missing = |name: &str| {
         !scope
             .inventory
             .contains::<Secret>(&identity.namespace, name)
-    })
+    };
+    MissingKeys {
+        of_clients: references::keys_secret(&stack.spec).is_some_and(is_missing),
+        of_proxy: references::auth_proxy_secret(&stack.spec).is_some_and(is_missing),
+    }
 }
 
 /// Returns the name of the Secret with the gateway's certificate if the spec refers to one that does not exist. Its

@@ -39,7 +39,7 @@ pub(super) fn not_of_the_operator(field: &str) -> Rule {
 }
 
 /// Returns the rule that no annotation changes the routes that the operator writes.
-pub(super) fn not_of_the_routes() -> Rule {
+pub(super) fn not_of_the_routes(field: &str) -> Rule {
     let reserved = RESERVED_ANNOTATIONS.map(|name| format!("'{name}'"));
     Rule::new(format!(
         "[{}].all(key, !(key in self))",
@@ -47,7 +47,7 @@ pub(super) fn not_of_the_routes() -> Rule {
     ))
     .message(
         format!(
-            "gateway.annotations has an annotation that is set by the operator or replaced by a field: remove {}",
+            "{field} has an annotation that is set by the operator or replaced by a field: remove {}",
             RESERVED_ANNOTATIONS.join(", ")
         )
         .as_str(),
@@ -56,8 +56,11 @@ pub(super) fn not_of_the_routes() -> Rule {
 
 /// Returns the rule that no annotation adds configuration to the ingress controller. All stacks of a cluster share the
 /// controller, so a snippet would have the rights of the controller and not those of the stack's user.
-pub(super) fn no_snippets() -> Rule {
+pub(super) fn no_snippets(field: &str) -> Rule {
     Rule::new("self.all(key, !key.endsWith('-snippet') && !key.endsWith('-snippets'))").message(
-        "gateway.annotations has a snippet, which is configuration of the whole ingress controller: remove it",
+        format!(
+            "{field} has a snippet, which is configuration of the whole ingress controller: remove it"
+        )
+        .as_str(),
     )
 }

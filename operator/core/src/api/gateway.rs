@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{PodSettings, annotations, names, schema};
 
-pub use auth::{GatewayAuth, KeyRateLimits, Protected};
+pub use auth::{AuthProxySpec, GatewayAuth, GroupScopes, KeyRateLimits, KeyScope, Protected};
 pub use cors::GatewayCors;
 pub use end_to_end::EndToEndProbe;
 pub use parent_ref::ParentRef;
@@ -88,8 +88,8 @@ pub struct GatewaySpec {
     #[schemars(schema_with = "annotations::map")]
     #[x_kube(
         validation = annotations::not_of_the_operator("gateway.annotations"),
-        validation = annotations::not_of_the_routes(),
-        validation = annotations::no_snippets()
+        validation = annotations::not_of_the_routes("gateway.annotations"),
+        validation = annotations::no_snippets("gateway.annotations")
     )]
     pub annotations: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,28 @@ pub(super) fn console_needs_keys() -> Rule {
     )
 }
 
+/// Returns the rule that the console has a host of its own only beside the hosts of links.
+pub(super) fn console_host_is_another() -> Rule {
+    rule(
+        "!has(self.console) || !has(self.console.host) || \
+         (has(self.gateway.hosts) && size(self.gateway.hosts) > 0 && !(self.console.host in self.gateway.hosts))"
+            .to_owned(),
+        "console.host needs gateway.hosts, and is none of them: set the hosts of the links, and another one for the console"
+            .to_owned(),
+    )
+}
+
+/// Returns the rule that annotations of the console have an object of its own.
+pub(super) fn console_annotations_have_a_place() -> Rule {
+    rule(
+        "!has(self.console) || !has(self.console.annotations) || size(self.console.annotations) == 0 || \
+         (has(self.console.host) && self.gateway.provider != 'Standalone')"
+            .to_owned(),
+        "console.annotations needs console.host, and gateway.provider IngressNginx or GatewayAPI: set console.host, or remove the annotations"
+            .to_owned(),
+    )
+}
+
 /// Returns the rule that the operator runs a server or does not, but not both.
 pub(super) fn managed_or_external(field: &str) -> Rule {
     rule(

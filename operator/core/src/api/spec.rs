@@ -12,7 +12,8 @@ use super::{
     MonitoringSpec, ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec,
     ShortenerStackStatus, VectorSpec, WorkersAutoscaling, names,
     rules::{
-        backend_keeps_its_class, backend_never_shrinks, backup_never_shrinks, console_needs_keys,
+        backend_keeps_its_class, backend_never_shrinks, backup_never_shrinks,
+        console_annotations_have_a_place, console_host_is_another, console_needs_keys,
         keeps_its_class, keeps_its_operator, never_shrinks, restores_into_an_empty_database,
         scales_by_its_own_queue, vector_keeps, vector_never_shrinks, while_vector_is_on,
     },
@@ -67,6 +68,8 @@ use super::{
     validation = keeps_its_class("queue", "drain the queue into a new stack"),
     validation = scales_by_its_own_queue(),
     validation = console_needs_keys(),
+    validation = console_host_is_another(),
+    validation = console_annotations_have_a_place(),
     validation = backend_keeps_its_class("remove observability.backend.managed, delete the volume claim, and set it again"),
     validation = vector_keeps("collection", "'docs'", "change the name"),
     validation = vector_keeps("size", "4", "change it together with vector.collection"),
@@ -133,6 +136,14 @@ pub struct ShortenerStackSpec {
     pub deletion_policy: DeletionPolicy,
     #[serde(default)]
     pub upgrade_policy: UpgradePolicy,
+}
+
+impl ShortenerStackSpec {
+    /// Returns the host that the console has for itself, if it has one.
+    pub fn console_host(&self) -> Option<&str> {
+        let console = self.console.as_ref().filter(|console| console.enabled)?;
+        console.host.as_deref()
+    }
 }
 
 /// Rate limits by client address. Each replica of the app counts by itself; with the profile `caching`, all replicas

@@ -61,8 +61,7 @@ pub struct Facts {
     pub restore_claim_usable: Result<bool, StepFailure>,
     /// The API key of an external vector store, if the spec refers to one.
     pub vector_key: Option<Referenced>,
-    /// True when the spec refers to a Secret with the keys of clients that does not exist.
-    pub missing_keys: bool,
+    pub missing_keys: MissingKeys,
     /// Facts about the surroundings of the gateway.
     pub gateway: GatewayFacts,
     /// Name of an autoscaler of the app that the operator did not make.
@@ -74,6 +73,15 @@ pub struct Facts {
     /// The content of the Secrets that the pods of a component read because the user's settings name them, or the failure
     /// to read one.
     pub contents: BTreeMap<Component, Result<PodContents, StepFailure>>,
+}
+
+/// The Secrets with keys that do not exist although the spec refers to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MissingKeys {
+    /// That with the keys of clients.
+    pub of_clients: bool,
+    /// That of the proxy that signs people in.
+    pub of_proxy: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -58,6 +58,8 @@ pub const RELEASE: &str = "shortener.dev/release";
 /// Annotation with which the user confirms the deletion of a stack with its data. The operator does not read it: a policy
 /// of the chart does.
 pub const CONFIRM_DELETE: &str = "shortener.dev/confirm-delete";
+/// Annotation with the host of the console, on its Ingress or HTTPRoute and on those of the links.
+pub const CONSOLE_HOST: &str = "shortener.dev/console-host";
 /// Annotation on a workload with the record of its pods (see [`crate::model::record`]).
 pub const RECORD: &str = "shortener.dev/record";
 

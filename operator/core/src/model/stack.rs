@@ -28,7 +28,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{ClientAddress, LinksSpec, PendingChange, Profile, RateLimits},
+    api::{ClientAddress, ConsoleSpec, LinksSpec, PendingChange, Profile, RateLimits},
     model::{
         failure::StepFailure,
         metadata::{Component, StackIdentity},
@@ -36,11 +36,11 @@ use crate::{
     },
 };
 
-pub use auth::Auth;
+pub use auth::{Auth, AuthProxy};
 pub use backup::{Backup, BackupPlace, Bucket, Restore, RestorePlace, Verification};
-pub use conflict::HostConflict;
+pub use conflict::{HostConflict, Hosts};
 pub use end_to_end::{EndToEnd, EndToEndTarget, ProbeKey};
-pub use gateway::{Gateway, Routing};
+pub use gateway::{ConsoleRoute, Gateway, Routing};
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, Headers, ResolvedBackend, ResolvedCollector};
 pub use own_key::OwnKey;
@@ -198,8 +198,7 @@ pub struct App {
     pub management: OwnKey,
     /// Answers to visitors.
     pub links: LinksSpec,
-    /// True when the app serves the console.
-    pub console: bool,
+    pub console: ConsoleSpec,
     /// Origins whose scripts may use the API.
     pub cors: BTreeSet<String>,
     /// Hosts of the gateway, to which no link leads; empty for every host.

@@ -46,7 +46,7 @@ pub fn build(stack: &ValidatedStack) -> Desired {
     keep_pods(stack, &mut children);
     let mut gateway = stack.has_gateway_kinds.then(|| GatewayObjects {
         reference_grants: all([gateway::reference_grant(stack)]).collect(),
-        http_routes: all([gateway::http_route(stack)]).collect(),
+        http_routes: all([gateway::http_route(stack), gateway::console_route(stack)]).collect(),
     });
     if let Some(gateway) = &mut gateway {
         gateway.remove(&held);
@@ -177,7 +177,12 @@ fn children(stack: &ValidatedStack) -> Children {
         .collect(),
         autoscalers: all([app::autoscaler(stack)]).collect(),
         disruption_budgets: disruption_budgets(stack),
-        ingresses: all([gateway::api_ingress(stack), gateway::ingress(stack)]).collect(),
+        ingresses: all([
+            gateway::api_ingress(stack),
+            gateway::ingress(stack),
+            gateway::console_ingress(stack),
+        ])
+        .collect(),
     }
 }
 

@@ -15,8 +15,8 @@ use crate::{
         credentials::{JOB_IDS_KEY, MANAGEMENT_KEY},
         external::{self, ExternalReference},
         facts::{
-            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, PodContents,
-            QueueFacts, Referenced, StoreFacts, TlsEntry,
+            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, MissingKeys,
+            PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
         },
         metadata::StackIdentity,
     },
@@ -76,7 +76,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
             value: Some(placeholder()),
             usable: true,
         }),
-        missing_keys: false,
+        missing_keys: MissingKeys::default(),
         gateway: GatewayFacts {
             upstream: Some(ADDRESS.to_owned()),
             ..GatewayFacts::default()

@@ -64,6 +64,12 @@ pub fn keys_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     Some(auth.secret_ref.name.as_str())
 }
 
+/// Returns the name of the Secret of the proxy that signs people in, if the spec refers to one.
+pub fn auth_proxy_secret(spec: &ShortenerStackSpec) -> Option<&str> {
+    let proxy = spec.gateway.auth.as_ref()?.proxy.as_ref()?;
+    Some(proxy.secret_ref.name.as_str())
+}
+
 /// Returns the reference to the key for the end-to-end probe through the gateway, if the spec has one.
 pub fn probe_key(spec: &ShortenerStackSpec) -> Option<&ApiKeyRef> {
     let settings = spec.gateway.end_to_end_probe.as_ref()?;
@@ -146,6 +152,7 @@ pub fn secrets(stack: &ShortenerStack) -> BTreeSet<String> {
     let others = [
         headers_secret(spec),
         keys_secret(spec),
+        auth_proxy_secret(spec),
         certificate_secret(spec),
     ];
     names.extend(others.into_iter().flatten().map(str::to_owned));
@@ -181,7 +188,9 @@ mod tests {
         json!({
             "profiles": ["caching", "queue", "observability", "vector"],
             "gateway": {
-                "auth": {"secretRef": {"name": "keys"}},
+                "auth": {"secretRef": {"name": "keys"}, "proxy": {
+                    "secretRef": {"name": "auth-proxy"}, "trustedPeers": ["10.0.0.0/8"], "scopes": [],
+                }},
                 "endToEndProbe": {"keySecretRef": {"name": "probe"}},
                 "tls": {"secretName": "certificate"},
                 "podTemplate": {"spec": {
@@ -221,6 +230,7 @@ mod tests {
         let mut spec = with_every_reference();
         let referred = [
             "app-env",
+            "auth-proxy",
             "bucket",
             "ca",
             "cache",

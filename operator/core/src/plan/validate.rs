@@ -36,7 +36,7 @@ use crate::{
         checksum::CHECKSUM_KEY,
         credentials,
         defaults::Defaults,
-        facts::{CredentialState, Facts},
+        facts::{CredentialState, Facts, MissingKeys},
         metadata::Component,
         stack::{App, Autoscaled, Credential, Purge, ValidatedStack, Workers},
         worker_demand::WorkerCount,
@@ -129,7 +129,7 @@ fn check(stack: &ShortenerStack, held: &mut HeldComponents) -> Result<(), Valida
     requests::check(stack)?;
     let spec = &stack.spec;
     let (gateway, public_url) = (&spec.gateway, public_url(spec));
-    held.part(Component::Gateway, gateway::check(gateway));
+    held.part(Component::Gateway, gateway::check(spec));
     let links = links::check(&spec.links, &public_url, &gateway.hosts);
     held.part(Component::App, links);
     Ok(())
@@ -154,7 +154,12 @@ fn own_key(state: CredentialState, stack: &str) -> Result<Credential, ValidateEr
     credential(state, &secret, stack, &[CHECKSUM_KEY])
 }
 
-fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, keys: OwnKeys) -> App {
+fn app(
+    spec: &ShortenerStackSpec,
+    defaults: &Defaults,
+    missing_keys: MissingKeys,
+    keys: OwnKeys,
+) -> App {
     let cors = spec.gateway.cors.clone();
     let documents = spec.profiles.contains(&Profile::Vector);
     App {
@@ -174,7 +179,7 @@ fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, keys:
         job_ids: keys.job_ids,
         management: keys.management,
         links: spec.links.clone(),
-        console: spec.console.unwrap_or_default().enabled,
+        console: spec.console.clone().unwrap_or_default(),
         cors: cors.map(|cors| cors.allow_origins).unwrap_or_default(),
         gateway_hosts: spec.gateway.hosts.clone(),
     }

@@ -25,8 +25,8 @@ use crate::{
         defaults::{Defaults, Images, PodTemplatePolicy},
         external::{self, ExternalReference},
         facts::{
-            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, PodContents,
-            QueueFacts, Referenced, StoreFacts, TlsEntry,
+            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, MissingKeys,
+            PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
         },
         metadata::StackIdentity,
         stack::{Backend, Collector, Store, ValidatedStack},
@@ -108,7 +108,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
             value: Some(ByteString(b"s3cret".to_vec())),
             usable: true,
         }),
-        missing_keys: false,
+        missing_keys: MissingKeys::default(),
         gateway: GatewayFacts {
             probe_key: references::probe_key(spec).map(|reference| {
                 Ok(Referenced {

@@ -1,4 +1,6 @@
-//! Keys of clients: what needs one, and how many requests each may send.
+//! Keys of clients: what needs one, and how many requests each may send; and a proxy that signs people in.
+
+mod proxy;
 
 use std::collections::BTreeSet;
 
@@ -7,6 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::SecretRef;
+
+pub use proxy::{AuthProxySpec, GroupScopes, KeyScope};
 
 /// Keys of clients. If unset, no request needs a key, and management is refused. The app checks the keys, so they hold
 /// behind every gateway. A changed Secret takes effect without a restart.
@@ -29,6 +33,8 @@ pub struct GatewayAuth {
     pub protect: Option<BTreeSet<Protected>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limits: Option<KeyRateLimits>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<AuthProxySpec>,
 }
 
 /// Groups of requests that can need a key.

@@ -16,7 +16,11 @@ use kube_core::{Resource, ResourceExt};
 use super::gateway::parents;
 use crate::{
     api::{GatewayProvider, ShortenerStack},
-    model::{gateway_api::HttpRoute, metadata::is_plan_only, stack::HostConflict},
+    model::{
+        gateway_api::HttpRoute,
+        metadata::{CONSOLE_HOST, is_plan_only},
+        stack::{HostConflict, Hosts},
+    },
 };
 
 /// Reason of the condition of a gateway whose host another stack holds.
@@ -43,47 +47,45 @@ impl HostClaim {
         })
     }
 
-    /// Returns the claim that a live Ingress of a stack records.
+    /// Returns the claim that a live Ingress of a stack records. The one of the console records none: its host stands in those
+    /// of the links.
     pub fn of_ingress(ingress: &Ingress) -> Option<Self> {
         let spec = ingress.spec.as_ref()?;
-        let exposure = Exposure {
-            entries: vec![Entry::Class(spec.ingress_class_name.clone()?)],
-            hosts: spec
-                .rules
-                .iter()
-                .flatten()
-                .filter_map(|rule| rule.host.clone())
-                .collect(),
-        };
-        Self::recorded(&ingress.metadata, exposure)
+        let rules = spec.rules.iter().flatten();
+        let links = rules.filter_map(|rule| rule.host.clone()).collect();
+        let entries = vec![Entry::Class(spec.ingress_class_name.clone()?)];
+        Self::recorded(&ingress.metadata, entries, links)
     }
 
     /// Returns the claim that a live HTTPRoute of a stack records.
     pub fn of_route(route: &HttpRoute) -> Option<Self> {
         let own = route.namespace()?;
         let parents = route.spec.parent_refs.iter();
-        let exposure = Exposure {
-            entries: parents
-                .map(|parent| Entry::Gateway {
-                    namespace: parent.namespace.clone().unwrap_or_else(|| own.clone()),
-                    name: parent.name.clone(),
-                    section: parent.section_name.clone(),
-                    port: parent.port,
-                })
-                .collect(),
-            hosts: route.spec.hostnames.clone(),
-        };
-        Self::recorded(&route.metadata, exposure)
+        let entries = parents.map(|parent| Entry::Gateway {
+            namespace: parent.namespace.clone().unwrap_or_else(|| own.clone()),
+            name: parent.name.clone(),
+            section: parent.section_name.clone(),
+            port: parent.port,
+        });
+        let links = route.spec.hostnames.clone();
+        Self::recorded(&route.metadata, entries.collect(), links)
     }
 
-    fn recorded(route: &ObjectMeta, exposure: Exposure) -> Option<Self> {
+    fn recorded(route: &ObjectMeta, entries: Vec<Entry>, links: Vec<String>) -> Option<Self> {
+        let annotations = route.annotations.as_ref();
+        let console = annotations.and_then(|annotations| annotations.get(CONSOLE_HOST));
+        if links.iter().eq(console) {
+            return None;
+        }
+        let console = console.cloned();
+        let hosts = Hosts { links, console };
         let mut owners = route.owner_references.iter().flatten();
         let kind = ShortenerStack::kind(&());
         let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == kind)?;
         Some(Self {
             owner: owner.uid.clone(),
             stack: title(route.namespace.clone(), &owner.name),
-            exposure,
+            exposure: Exposure { entries, hosts },
         })
     }
 
@@ -163,8 +165,7 @@ fn title(namespace: Option<String>, name: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Exposure {
     entries: Vec<Entry>,
-    /// Empty for every host.
-    hosts: Vec<String>,
+    hosts: Hosts,
 }
 
 /// The part of the cluster that routes requests to stacks.
@@ -200,22 +201,24 @@ impl Exposure {
         };
         Some(Self {
             entries,
-            hosts: gateway.hosts.clone(),
+            hosts: Hosts {
+                links: gateway.hosts.clone(),
+                console: stack.spec.console_host().map(str::to_owned),
+            },
         })
     }
 
     /// Returns true when a request can be for either of two exposures.
     fn meets(&self, other: &Self) -> bool {
-        let is_shared = |host| other.hosts.contains(host);
-        let share_every_host = self.hosts.is_empty() && other.hosts.is_empty();
+        let share_every_host = self.hosts.links.is_empty() && other.hosts.links.is_empty();
         let meet = |entry: &Entry| other.entries.iter().any(|one| entry.meets(one));
-        (share_every_host || self.hosts.iter().any(is_shared)) && self.entries.iter().any(meet)
+        (share_every_host || !self.shared(other).is_empty()) && self.entries.iter().any(meet)
     }
 
     /// Returns the hosts of both exposures.
     fn shared(&self, other: &Self) -> Vec<String> {
-        let shared = self.hosts.iter().filter(|host| other.hosts.contains(host));
-        shared.cloned().collect()
+        let is_shared = |host: &&String| other.hosts.named().any(|other| other == *host);
+        self.hosts.named().filter(is_shared).cloned().collect()
     }
 }
 
@@ -301,7 +304,10 @@ mod tests {
     ) -> Option<(String, Option<String>)> {
         let conflict = host_conflict(stack, others, claims)?;
         assert_eq!(conflict.hosts, stack.spec.gateway.hosts);
-        Some((conflict.holder, conflict.kept.map(|hosts| hosts.join(","))))
+        Some((
+            conflict.holder,
+            conflict.kept.map(|hosts| hosts.links.join(",")),
+        ))
     }
 
     fn held_by(holder: &str, kept: Option<&str>) -> Option<(String, Option<String>)> {
@@ -390,7 +396,7 @@ mod tests {
         let all = [tenant, edited.clone()];
         let conflict = host_conflict(&edited, &all, &claims).unwrap();
         assert_eq!(conflict.hosts, ["x"]);
-        assert_eq!(conflict.kept.unwrap(), ["own"]);
+        assert_eq!(conflict.kept.unwrap().links, ["own"]);
         assert_eq!(host_conflict(&all[0], &all, &claims), None);
         let free = with(
             "edited",
@@ -400,6 +406,58 @@ mod tests {
         assert_eq!(host_conflict(&free, &all, &claims), None);
         let every = with("every", "2026-01-03T00:00:00Z", json!({}));
         assert_eq!(host_conflict(&every, &all, &claims), None);
+    }
+
+    #[test]
+    fn the_host_of_a_console_belongs_to_its_stack_like_those_of_its_links() {
+        let console = |name: &str, created: &str, links: &str, console: &str| {
+            let mut stack = stack(name, created, links);
+            let spec = json!({"enabled": true, "host": console});
+            stack.spec.console = serde_json::from_value(spec).unwrap();
+            stack
+        };
+        let older = console("old", "2026-01-01T00:00:00Z", "x", "console");
+        let recorded = |stack: &ShortenerStack, hosts: &[&str]| {
+            let owner = json!({
+                "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
+                "name": stack.name_any(), "uid": stack.uid(), "controller": true,
+            });
+            let rules: Vec<Value> = hosts.iter().map(|host| json!({"host": host})).collect();
+            let annotations = json!({(CONSOLE_HOST): stack.spec.console_host()});
+            let ingress = json!({
+                "metadata": {
+                    "name": "x", "namespace": "links",
+                    "ownerReferences": [owner], "annotations": annotations,
+                },
+                "spec": {"ingressClassName": "nginx", "rules": rules},
+            });
+            HostClaim::of_ingress(&serde_json::from_value(ingress).unwrap())
+        };
+        assert_eq!(recorded(&older, &["x"]), HostClaim::of(&older));
+        assert_eq!(recorded(&older, &["console"]), None);
+        let claims: Vec<HostClaim> = recorded(&older, &["x"]).into_iter().collect();
+        for (younger, shared) in [
+            (stack("new", "2026-01-02T00:00:00Z", "console"), "console"),
+            (
+                console("new", "2026-01-02T00:00:00Z", "y", "console"),
+                "console",
+            ),
+            (console("new", "2026-01-02T00:00:00Z", "y", "x"), "x"),
+        ] {
+            let all = [older.clone(), younger.clone()];
+            for claims in [&claims[..], &[]] {
+                let conflict = host_conflict(&younger, &all, claims).unwrap();
+                assert_eq!(conflict.hosts, [shared]);
+                assert_eq!(host_conflict(&older, &all, claims), None);
+            }
+        }
+        // What is kept is the console, too.
+        let edited = console("old", "2026-01-01T00:00:00Z", "z", "console");
+        let holder = [claims[0].clone(), ingress("tenant", "z")];
+        let conflict = host_conflict(&edited, std::slice::from_ref(&edited), &holder).unwrap();
+        let kept = conflict.kept.unwrap();
+        assert_eq!(kept.links, ["x"]);
+        assert_eq!(kept.console.as_deref(), Some("console"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The keys of a stack's clients.
+//! The keys of a stack's clients, and the proxy that signs people in.
 
 use std::collections::BTreeSet;
 
-use crate::api::{Protected, RateLimits};
+use crate::api::{AuthProxySpec, Protected, RateLimits};
 
 /// The keys of clients, with every default resolved.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,4 +15,14 @@ pub struct Auth {
     pub protect: BTreeSet<Protected>,
     /// Rate limits of each client with a key.
     pub limits: RateLimits,
+    /// The proxy that signs people in, if there is one.
+    pub proxy: Option<AuthProxy>,
+}
+
+/// A proxy that signs people in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuthProxy {
+    pub settings: AuthProxySpec,
+    /// True while the Secret with its secret does not exist.
+    pub missing: bool,
 }

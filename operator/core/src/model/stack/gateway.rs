@@ -19,6 +19,8 @@ pub struct Gateway {
     /// Hosts of the routes, the canonical one first: those of the spec or, in a conflict about one of them, those that are
     /// kept. Empty for every host.
     pub hosts: Vec<String>,
+    /// The host that the console has for itself.
+    pub console: Option<ConsoleRoute>,
     /// TLS of the hosts, which the stack's own nginx, the controller or the Gateway terminates.
     pub tls: Option<GatewayTls>,
     /// Another stack that serves a host of the spec on the same IngressClass or Gateway.
@@ -30,6 +32,14 @@ pub struct Gateway {
     /// The end-to-end probe that the operator tries, if the spec asks for one.
     pub end_to_end: Option<EndToEnd>,
     pub routing: Routing,
+}
+
+/// The public route to the console, on a host of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConsoleRoute {
+    pub host: String,
+    /// Annotations of its Ingress or HTTPRoute.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// Implementations of the routing of public requests.
@@ -62,6 +72,12 @@ impl Gateway {
     /// Returns the canonical host; empty for every host.
     pub fn host(&self) -> &str {
         self.hosts.first().map_or("", String::as_str)
+    }
+
+    /// Returns every host by name: those of links, and that of the console.
+    pub fn named_hosts(&self) -> Vec<String> {
+        let console = self.console.as_ref().map(|console| &console.host);
+        self.hosts.iter().chain(console).cloned().collect()
     }
 
     /// Returns TLS that the stack's own nginx terminates.

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 pub use deployment::deployment;
-pub use http_route::http_route;
-pub use ingress::{api_ingress, ingress};
+pub use http_route::{console_route, http_route};
+pub use ingress::{api_ingress, console_ingress, ingress};
 pub use reference_grant::reference_grant;
 pub use service::service;
 

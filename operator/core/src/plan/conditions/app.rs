@@ -20,9 +20,15 @@ pub fn app_ready(view: View<'_>) -> Verdict {
         },
         _ => pods,
     };
-    let missing = view.stack.app.auth.as_ref().filter(|auth| auth.missing);
-    match missing {
-        Some(auth) if !pods.fault && !view.stack.stopped => Verdict::fault(
+    let Some(auth) = view.stack.app.auth.as_ref() else {
+        return pods;
+    };
+    if pods.fault || view.stack.stopped {
+        return pods;
+    }
+    let proxy = auth.proxy.as_ref().filter(|proxy| proxy.missing);
+    match (auth.missing, proxy) {
+        (true, _) => Verdict::fault(
             "SecretNotFound",
             format!(
                 "gateway.auth.secretRef: Secret {} does not exist: create it with a key for each client; requests that \
@@ -32,7 +38,16 @@ pub fn app_ready(view: View<'_>) -> Verdict {
         )
         // Without keys no link is made, unless that needs none.
         .serving(pods.serves && !auth.protect.contains(&Protected::Shorten)),
-        _ => pods,
+        (false, Some(proxy)) => Verdict::fault(
+            "SecretNotFound",
+            format!(
+                "gateway.auth.proxy.secretRef: Secret {} does not exist: create it with what the proxy sends in \
+                 X-Auth-Proxy-Secret as its entry secret; nobody can sign in by the proxy until then",
+                proxy.settings.secret_ref.name
+            ),
+        )
+        .serving(pods.serves),
+        (false, None) => pods,
     }
 }
 

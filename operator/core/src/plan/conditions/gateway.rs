@@ -117,7 +117,7 @@ fn host_conflict(gateway: &Gateway) -> Option<Verdict> {
     let meanwhile = match kept {
         Some(kept) => format!(
             "; this stack continues to serve {} meanwhile",
-            HostConflict::title(kept)
+            HostConflict::title(&kept.links)
         ),
         None => String::new(),
     };

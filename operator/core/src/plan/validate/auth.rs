@@ -2,11 +2,14 @@
 
 use crate::{
     api::{Protected, RateLimits, ShortenerStackSpec},
-    model::stack::Auth,
+    model::{
+        facts::MissingKeys,
+        stack::{Auth, AuthProxy},
+    },
 };
 
-/// Resolves the settings of the keys, if the spec has any. `missing` says that their Secret does not exist.
-pub(super) fn auth(spec: &ShortenerStackSpec, missing: bool) -> Option<Auth> {
+/// Resolves the settings of the keys, if the spec has any. `missing` says which of their Secrets do not exist.
+pub(super) fn auth(spec: &ShortenerStackSpec, missing: MissingKeys) -> Option<Auth> {
     let auth = spec.gateway.auth.as_ref()?;
     let (limits, own) = (
         &spec.rate_limits,
@@ -14,7 +17,11 @@ pub(super) fn auth(spec: &ShortenerStackSpec, missing: bool) -> Option<Auth> {
     );
     Some(Auth {
         secret: auth.secret_ref.name.clone(),
-        missing,
+        missing: missing.of_clients,
+        proxy: auth.proxy.clone().map(|settings| AuthProxy {
+            settings,
+            missing: missing.of_proxy,
+        }),
         protect: auth
             .protect
             .clone()
@@ -44,7 +51,11 @@ mod tests {
             "rateLimits": {"shortenBurst": 7, "requestsBurst": 9},
             "gateway": {"auth": {"secretRef": {"name": "keys"}, "rateLimits": {"requestsBurst": 0}}},
         }));
-        let auth = auth(&spec.unwrap(), true).unwrap();
+        let missing = MissingKeys {
+            of_clients: true,
+            of_proxy: false,
+        };
+        let auth = auth(&spec.unwrap(), missing).unwrap();
         assert_eq!((auth.secret.as_str(), auth.missing), ("keys", true));
         assert_eq!(auth.protect, BTreeSet::from(Protected::ALL));
         let limits = RateLimits {

@@ -8,7 +8,7 @@ use crate::{
     model::{
         defaults::Defaults,
         facts::GatewayFacts,
-        stack::{Gateway, Parent, Routing},
+        stack::{ConsoleRoute, Gateway, Hosts, Parent, Routing},
     },
     plan::{build, error::ValidateError, pod_settings::pod},
 };
@@ -17,11 +17,12 @@ use crate::{
 ///
 /// # Errors
 /// An annotation has a key that Kubernetes does not accept, or the spec names no Gateway although its provider needs one.
-pub(super) fn check(gateway: &GatewaySpec) -> Result<(), ValidateError> {
+pub(super) fn check(spec: &ShortenerStackSpec) -> Result<(), ValidateError> {
+    let gateway = &spec.gateway;
     if gateway.provider == GatewayProvider::GatewayApi && gateway.parent_refs.is_empty() {
         return Err(ValidateError::NoGateway);
     }
-    check_annotations(gateway)
+    check_annotations(spec)
 }
 
 /// Resolves the gateway of a stack in a namespace.
@@ -39,6 +40,13 @@ pub(super) fn gateway(
     };
     let conflict = facts.host_conflict.take();
     let kept = conflict.as_ref().and_then(|conflict| conflict.kept.clone());
+    let wanted = || Hosts {
+        links: gateway.hosts.clone(),
+        console: spec.console_host().map(str::to_owned),
+    };
+    let hosts = kept.unwrap_or_else(wanted);
+    let annotations = spec.console.iter().flat_map(|console| &console.annotations);
+    let annotations = annotations.map(|(key, value)| (key.clone(), value.clone()));
     Gateway {
         replicas: if spec.stopped { 0 } else { gateway.replicas },
         pod: pod(
@@ -52,7 +60,11 @@ pub(super) fn gateway(
             gateway.allow_from.clone()
         },
         service_annotations: service.annotations,
-        hosts: kept.unwrap_or_else(|| gateway.hosts.clone()),
+        console: hosts.console.map(|host| ConsoleRoute {
+            host,
+            annotations: annotations.collect(),
+        }),
+        hosts: hosts.links,
         tls: gateway.tls.clone(),
         conflict,
         missing_certificate: facts.missing_certificate.take(),
@@ -95,11 +107,14 @@ fn routing(gateway: &GatewaySpec, namespace: &str, facts: GatewayFacts) -> Routi
 }
 
 /// Checks the keys of the annotations, which a structural schema cannot.
-fn check_annotations(gateway: &GatewaySpec) -> Result<(), ValidateError> {
+fn check_annotations(spec: &ShortenerStackSpec) -> Result<(), ValidateError> {
+    let gateway = &spec.gateway;
+    let of_console = spec.console.as_ref().map(|console| &console.annotations);
     let of_service = gateway.service.as_ref().map(|service| &service.annotations);
     for (field, annotations) in [
         ("gateway.annotations", Some(&gateway.annotations)),
         ("gateway.service.annotations", of_service),
+        ("console.annotations", of_console),
     ] {
         let mut keys = annotations.into_iter().flat_map(BTreeMap::keys);
         if let Some(key) = keys.find(|key| !is_qualified_name(key)) {
@@ -118,23 +133,31 @@ mod tests {
 
     use super::*;
 
-    fn checked(gateway: Value) -> Result<(), ValidateError> {
-        check_annotations(&serde_json::from_value(gateway).unwrap())
+    fn checked(spec: Value) -> Result<(), ValidateError> {
+        check_annotations(&serde_json::from_value(spec).unwrap())
     }
 
     #[test]
     fn keys_of_annotations_are_those_that_kubernetes_takes() {
         let valid = json!({"cert-manager.io/cluster-issuer": "letsencrypt", "note": "x"});
-        let both = json!({"annotations": valid, "service": {"annotations": valid}});
-        assert_eq!(checked(both), Ok(()));
-        for (field, gateway) in [
-            ("gateway.annotations", json!({"annotations": {"a b": "x"}})),
+        let gateway = json!({"annotations": valid, "service": {"annotations": valid}});
+        let all = json!({"gateway": gateway, "console": {"annotations": valid}});
+        assert_eq!(checked(all), Ok(()));
+        for (field, spec) in [
+            (
+                "gateway.annotations",
+                json!({"gateway": {"annotations": {"a b": "x"}}}),
+            ),
             (
                 "gateway.service.annotations",
-                json!({"service": {"annotations": {"/x": "x"}}}),
+                json!({"gateway": {"service": {"annotations": {"/x": "x"}}}}),
+            ),
+            (
+                "console.annotations",
+                json!({"console": {"annotations": {"x/": "x"}}}),
             ),
         ] {
-            let error = checked(gateway).unwrap_err();
+            let error = checked(spec).unwrap_err();
             assert_eq!(error.reason(), "NotAnAnnotation");
             let text = error.to_string();
             assert!(text.starts_with(&format!("{field}: ")), "{text}");

@@ -19,13 +19,13 @@ use crate::{
         defaults::PodTemplatePolicy,
         external,
         facts::{
-            ClaimFact, CredentialState, ExternalAccess, GatewayFacts, HeaderFacts, PodContents,
-            QueueFacts, RunningServer, StoreFacts, TlsEntry,
+            ClaimFact, CredentialState, ExternalAccess, GatewayFacts, HeaderFacts, MissingKeys,
+            PodContents, QueueFacts, RunningServer, StoreFacts, TlsEntry,
         },
         failure::StepFailure,
         gateway_api::LiveGateway,
         metadata::{CONFIG_CHECKSUM, StackIdentity},
-        stack::{HostConflict, ManagedStore, Parent, Routing, Store, StoreVolume},
+        stack::{HostConflict, Hosts, ManagedStore, Parent, Routing, Store, StoreVolume},
         version::Version,
     },
     plan::{references, stores},
@@ -55,7 +55,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         backup_claim: None,
         restore_claim_usable: Ok(false),
         vector_key: None,
-        missing_keys: false,
+        missing_keys: MissingKeys::default(),
         gateway: GatewayFacts::default(),
         rival: None,
         programs: BTreeMap::new(),
@@ -196,7 +196,10 @@ fn a_gateway_keeps_its_host_while_another_stack_holds_the_one_of_the_spec() {
         let wanted = HostConflict {
             holder: "links/other".to_owned(),
             hosts: vec!["new.test".to_owned()],
-            kept: Some(vec!["before.test".to_owned()]),
+            kept: Some(Hosts {
+                links: vec!["before.test".to_owned()],
+                console: None,
+            }),
         };
         let mut facts = with_database(&stack, managed(credentials()));
         facts.gateway.host_conflict = Some(wanted.clone());

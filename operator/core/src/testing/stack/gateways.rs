@@ -5,7 +5,7 @@ use serde_json::json;
 use super::resolved;
 use crate::{
     api::{GatewayServiceType, GatewayTls, Hsts},
-    model::stack::{HostConflict, Routing, ValidatedStack},
+    model::stack::{ConsoleRoute, HostConflict, Hosts, Routing, ValidatedStack},
 };
 
 impl ValidatedStack {
@@ -50,6 +50,16 @@ impl ValidatedStack {
     /// Limits the stack to some hosts, the canonical one first.
     pub fn hosts(mut self, names: &[&str]) -> Self {
         self.gateway.hosts = names.iter().map(|&name| name.to_owned()).collect();
+        self
+    }
+
+    /// Gives the console a host of its own, with these annotations.
+    pub fn console(mut self, annotations: &[(&str, &str)]) -> Self {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        self.gateway.console = Some(ConsoleRoute {
+            host: "console.example.com".to_owned(),
+            annotations: annotations.iter().map(owned).collect(),
+        });
         self
     }
 
@@ -115,7 +125,10 @@ impl ValidatedStack {
     pub fn keeping(mut self, before: &str) -> Self {
         self = self.host(before);
         if let Some(conflict) = &mut self.gateway.conflict {
-            conflict.kept = Some(self.gateway.hosts.clone());
+            conflict.kept = Some(Hosts {
+                links: self.gateway.hosts.clone(),
+                console: None,
+            });
         }
         self
     }

@@ -112,6 +112,14 @@ impl ValidatedStack {
             "secretRef": {"name": "links-keys"},
             "protect": ["jobs", "docs"],
             "rateLimits": {"requestsPerSecond": 500},
+            "proxy": {
+                "secretRef": {"name": "links-auth-proxy"},
+                "trustedPeers": ["10.0.0.0/8", "fd00::/8"],
+                "scopes": [
+                    {"group": "*", "scopes": ["shorten"]},
+                    {"group": "editors", "scopes": ["links:own", "jobs"]},
+                ],
+            },
         });
         self.app.auth = resolved(json!({"gateway": {"auth": auth}})).app.auth;
         self

@@ -24,7 +24,7 @@ impl ValidatedStack {
                 },
             },
             "gateway": {"cors": {"allowOrigins": origins}},
-            "console": {"enabled": true},
+            "console": {"enabled": true, "host": "console.example.com"},
         }))
         .app;
         self.app.links = app.links;

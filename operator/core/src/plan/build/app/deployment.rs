@@ -1,19 +1,20 @@
 //! The app's Deployment. Migrations run in an init container, so that a pod starts with the schema that it expects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Container, EnvVar, PodSecurityContext, PodSpec},
 };
+use serde_json::json;
 
 use super::{MANAGEMENT_PORT, MANAGEMENT_PORT_NAME, PORT, PORT_NAME};
 use crate::{
-    api::ClientAddress,
+    api::{AuthProxySpec, ClientAddress, KeyScope},
     model::{
         credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, job_ids_name, management_name},
         metadata::Component,
-        stack::{App, Auth, ValidatedStack},
+        stack::{App, Auth, Routing, ValidatedStack},
     },
     plan::{
         build::otel,
@@ -27,10 +28,14 @@ use crate::{
 pub(in crate::plan::build) const USER: i64 = 65532;
 /// Folder with the keys of clients.
 const KEYS: &str = "/etc/shortener/keys";
+/// Folder with the secret of the proxy that signs people in.
+const AUTH_PROXY: &str = "/etc/shortener/auth-proxy";
 /// The time between SIGTERM and SIGKILL, in seconds.
 const TERMINATION: i64 = 30;
 /// Name of the volume with the keys of clients.
 const KEYS_VOLUME: &str = "keys";
+/// Name of the volume with the secret of the proxy.
+const AUTH_PROXY_VOLUME: &str = "auth-proxy";
 
 /// Returns the Deployment `<stack>-app`.
 pub fn deployment(stack: &ValidatedStack) -> Deployment {
@@ -64,9 +69,10 @@ fn checksum(stack: &ValidatedStack) -> String {
 }
 
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {
-    let keys = stack.app.auth.as_ref();
-    // The kubelet updates the files, so the checksum of the pods leaves the Secret out: new keys restart nothing.
-    let keys = keys.map(|auth| volume::optional_secret(KEYS_VOLUME, auth.secret.clone()));
+    // The kubelet updates the files, so the checksum of the pods leaves the Secrets out: new keys restart nothing.
+    let keys = stack.app.auth.iter().flat_map(secrets);
+    let keys = keys.map(|(name, _, secret)| volume::optional_secret(name, secret.to_owned()));
+    let keys = Some(keys.collect::<Vec<_>>()).filter(|keys| !keys.is_empty());
     PodSpec {
         init_containers: Some(vec![migrate(stack, env(stack))]),
         containers: vec![serve(stack)],
@@ -74,13 +80,24 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
             fs_group: keys.as_ref().map(|_| USER),
             ..pod::security_context(USER)
         }),
-        volumes: keys.map(|keys| vec![keys]),
+        volumes: keys,
         // Longer than the app takes after SIGTERM: 20 s for its drain, and 4 s for clicks. At its start the app still
         // accepts requests, so no preStop hook is needed.
         termination_grace_period_seconds: Some(TERMINATION),
         topology_spread_constraints: Some(vec![pod::spread(stack, Component::App)]),
         ..PodSpec::default()
     }
+}
+
+/// Returns the volume, the folder and the name of each Secret with keys.
+fn secrets(auth: &Auth) -> impl Iterator<Item = (&'static str, &'static str, &str)> {
+    let proxy = auth.proxy.as_ref().map(|proxy| {
+        let secret = proxy.settings.secret_ref.name.as_str();
+        (AUTH_PROXY_VOLUME, AUTH_PROXY, secret)
+    });
+    [(KEYS_VOLUME, KEYS, auth.secret.as_str())]
+        .into_iter()
+        .chain(proxy)
 }
 
 /// Returns the init container that migrates the database to the schema of this release.
@@ -105,11 +122,10 @@ fn serve(stack: &ValidatedStack) -> Container {
         startup_probe: Some(pod::with_timing(live(), 1, 2, 60)),
         liveness_probe: Some(pod::with_timing(live(), 10, 5, 3)),
         readiness_probe: Some(pod::with_timing(ready, 2, 2, 2)),
-        volume_mounts: stack
-            .app
-            .auth
-            .as_ref()
-            .map(|_| vec![volume::read_only(KEYS_VOLUME, KEYS)]),
+        volume_mounts: stack.app.auth.as_ref().map(|auth| {
+            let mounts = secrets(auth).map(|(name, folder, _)| volume::read_only(name, folder));
+            mounts.collect()
+        }),
         ..pod::container("app", &stack.app.pod, env(stack))
     }
 }
@@ -145,6 +161,8 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     ]);
     env.extend(memory::env());
     env.extend(app.auth.iter().flat_map(auth));
+    let proxy = app.auth.iter().flat_map(|auth| &auth.proxy);
+    env.extend(proxy.flat_map(|proxy| auth_proxy(&proxy.settings, &stack.gateway.routing)));
     env.extend(jobs(stack));
     env.push(pod::secret_env(
         MANAGEMENT,
@@ -180,6 +198,29 @@ fn auth(auth: &Auth) -> Vec<EnvVar> {
         limit("REQUESTS_PER_SECOND", limits.requests_per_second),
         limit("REQUESTS_BURST", limits.requests_burst),
     ]
+}
+
+/// Returns the settings of the proxy that signs people in. The stack's own nginx knows the addresses of those before it, and
+/// lets the headers of no other peer pass.
+fn auth_proxy(proxy: &AuthProxySpec, routing: &Routing) -> Vec<EnvVar> {
+    let scopes: BTreeMap<&str, &BTreeSet<KeyScope>> = proxy
+        .scopes
+        .iter()
+        .map(|group| (group.group.as_str(), &group.scopes))
+        .collect();
+    let peers = matches!(routing, Routing::IngressNginx { .. });
+    let peers = peers.then(|| proxy.trusted_peers.join(","));
+    let variable = |name: &str, value: String| pod::env(&format!("AUTH_PROXY_{name}"), value);
+    [
+        ("SECRET_DIRECTORY", Some(AUTH_PROXY.to_owned())),
+        ("USER_HEADER", Some(proxy.user_header.clone())),
+        ("GROUPS_HEADER", Some(proxy.groups_header.clone())),
+        ("TRUSTED_PEERS", peers),
+        ("SCOPES", Some(json!(scopes).to_string())),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some(variable(name, value?)))
+    .collect()
 }
 
 /// Returns the settings of jobs.
@@ -223,7 +264,14 @@ fn links(app: &App) -> Vec<EnvVar> {
             denies_private.then(|| true.to_string()),
         ),
         ("CORS_ALLOW_ORIGINS", list(&app.cors)),
-        ("CONSOLE_ENABLED", app.console.then(|| true.to_string())),
+        (
+            "CONSOLE_ENABLED",
+            app.console.enabled.then(|| true.to_string()),
+        ),
+        (
+            "CONSOLE_HOST",
+            app.console.host.clone().filter(|_| app.console.enabled),
+        ),
         ("CLICKS_ENABLED", counts.map(|counts| counts.to_string())),
     ];
     let set = settings
@@ -282,8 +330,15 @@ mod tests {
             .collect();
         let stack = minimal_stack().keys().visited();
         let app = &stack.app;
-        let variables = [auth(app.auth.as_ref().unwrap()), links(app)];
-        assert_eq!(variables[1].len(), 10);
+        let keys = app.auth.as_ref().unwrap();
+        let proxy = &keys.proxy.as_ref().unwrap().settings;
+        let variables = [
+            auth(keys),
+            links(app),
+            auth_proxy(proxy, &stack.gateway.routing),
+        ];
+        assert_eq!(variables[2].len(), 5);
+        assert_eq!(variables[1].len(), 11);
         for name in [
             "GATEWAY_HOSTS",
             "PURGE_RETENTION_DAYS",

@@ -1,11 +1,11 @@
-//! Public routes through an ingress-nginx controller: two Ingresses, because a rewrite applies to every path of an
-//! Ingress.
+//! Public routes through an ingress-nginx controller: two Ingresses for links, because a rewrite applies to every path of an
+//! Ingress, and one for a console with a host of its own, because annotations that let people sign in must not touch links.
 //!
 //! A rewrite or `use-regex` makes every path of its host a case-insensitive prefix regex. Exact paths therefore end
 //! in `\z` and restore case sensitivity with `(?-i:..)`. `$` would match before a final line break, `%0a`, too. There
 //! are no snippets, because many clusters refuse them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, slice};
 
 use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
@@ -14,8 +14,8 @@ use k8s_openapi::api::networking::v1::{
 
 use super::PORT_NAME;
 use crate::model::{
-    metadata::{Component, component_name},
-    stack::{Routing, ValidatedStack},
+    metadata::{CONSOLE_HOST, Component, component_name},
+    stack::{ConsoleRoute, Routing, ValidatedStack},
 };
 
 /// Prefix of the controller's annotations.
@@ -24,6 +24,14 @@ const ANNOTATIONS: &str = "nginx.ingress.kubernetes.io";
 const API_PATHS: [&str; 2] = [
     "/(?-i:api/(health|metrics|shorten|jobs|docs/[A-Za-z0-9_-]+))\\z",
     "/(?-i:api/links)/([A-Za-z0-9_-]+)\\z",
+];
+/// Paths of the console's own host with their types: its beginning, its files, management, pictures of links, and jobs.
+const CONSOLE_PATHS: [(&str, &str); 5] = [
+    ("/", "Exact"),
+    ("/console", "Prefix"),
+    ("/api/admin", "Prefix"),
+    ("/api/links", "Prefix"),
+    ("/jobs", "Prefix"),
 ];
 const HEALTH_PATH: &str = "/(?-i:gateway-health)\\z";
 
@@ -49,21 +57,57 @@ pub fn ingress(stack: &ValidatedStack) -> Option<Ingress> {
     routed(stack, "gateway", paths)
 }
 
-/// Returns the Ingress `<stack>-<suffix>` with these paths, or `None` if no controller routes or if another stack holds
-/// the host.
+/// Returns the Ingress `<stack>-console`: what the console needs on its own host, unchanged to the app.
+pub fn console_ingress(stack: &ValidatedStack) -> Option<Ingress> {
+    let ConsoleRoute {
+        host,
+        annotations: of_user,
+    } = stack.gateway.console.as_ref()?;
+    let path = |(path, path_type): (&str, &str)| HTTPIngressPath {
+        path_type: path_type.to_owned(),
+        ..route(stack, path, Component::App)
+    };
+    let paths = CONSOLE_PATHS.map(path).to_vec();
+    let mut ingress = ingress_of(stack, "console", slice::from_ref(host), paths)?;
+    annotations(&mut ingress).extend(of_user.clone());
+    Some(with_settings(stack, ingress))
+}
+
+/// Returns the Ingress `<stack>-<suffix>` of the links with these paths.
 fn routed(stack: &ValidatedStack, suffix: &str, paths: Vec<HTTPIngressPath>) -> Option<Ingress> {
     let gateway = &stack.gateway;
-    let Routing::IngressNginx {
-        class,
+    let mut ingress = ingress_of(stack, suffix, &gateway.hosts, paths)?;
+    // One certificate is for all hosts, and cert-manager reads the hosts here.
+    let tls = ingress.spec.iter_mut().flat_map(|spec| &mut spec.tls);
+    for entry in tls.flatten() {
+        entry.hosts = Some(gateway.named_hosts());
+    }
+    if let Routing::IngressNginx {
         annotations: of_user,
+        ..
     } = &gateway.routing
-    else {
+    {
+        annotations(&mut ingress).extend(of_user.clone());
+    }
+    annotations(&mut ingress).insert(annotation("use-regex"), "true".to_owned());
+    Some(with_settings(stack, ingress))
+}
+
+/// Returns the Ingress `<stack>-<suffix>` with these paths for these hosts, or `None` if no controller routes or if another
+/// stack holds a host.
+fn ingress_of(
+    stack: &ValidatedStack,
+    suffix: &str,
+    hosts: &[String],
+    paths: Vec<HTTPIngressPath>,
+) -> Option<Ingress> {
+    let gateway = &stack.gateway;
+    let Routing::IngressNginx { class, .. } = &gateway.routing else {
         return None;
     };
     if gateway.is_shut_out() {
         return None;
     }
-    let tls = gateway.tls.as_ref();
     let rule = |host| IngressRule {
         host,
         http: Some(HTTPIngressRuleValue {
@@ -71,17 +115,17 @@ fn routed(stack: &ValidatedStack, suffix: &str, paths: Vec<HTTPIngressPath>) -> 
         }),
     };
     let name = format!("{}-{suffix}", stack.identity.name);
-    let mut rules: Vec<_> = gateway.hosts.iter().cloned().map(Some).map(rule).collect();
+    let mut rules: Vec<_> = hosts.iter().cloned().map(Some).map(rule).collect();
     if rules.is_empty() {
         rules.push(rule(None));
     }
-    let mut ingress = Ingress {
+    Some(Ingress {
         metadata: stack.identity.child(name, Component::Gateway),
         spec: Some(IngressSpec {
             ingress_class_name: Some(class.clone()),
-            tls: tls.map(|tls| {
+            tls: gateway.tls.as_ref().map(|tls| {
                 vec![IngressTLS {
-                    hosts: Some(gateway.hosts.clone()),
+                    hosts: Some(hosts.to_vec()),
                     secret_name: Some(tls.secret_name.clone()),
                 }]
             }),
@@ -89,11 +133,17 @@ fn routed(stack: &ValidatedStack, suffix: &str, paths: Vec<HTTPIngressPath>) -> 
             ..IngressSpec::default()
         }),
         ..Ingress::default()
-    };
-    let redirects = tls.is_some_and(|tls| tls.redirect);
-    annotations(&mut ingress).extend(of_user.clone());
+    })
+}
+
+/// Adds the operator's own annotations, which go before those of the user.
+fn with_settings(stack: &ValidatedStack, mut ingress: Ingress) -> Ingress {
+    let gateway = &stack.gateway;
+    let redirects = gateway.tls.as_ref().is_some_and(|tls| tls.redirect);
+    let console = gateway.console.as_ref().map(|console| console.host.clone());
+    let console = console.map(|host| (CONSOLE_HOST.to_owned(), host));
+    annotations(&mut ingress).extend(console);
     annotations(&mut ingress).extend([
-        (annotation("use-regex"), "true".to_owned()),
         (annotation("proxy-body-size"), "128k".to_owned()),
         // Room for a Location of 8 KiB, as in the gateway of its own. The second size is nginx's own default for the
         // first one. Some versions of the controller set a smaller one, with which nginx refuses its configuration.
@@ -105,7 +155,7 @@ fn routed(stack: &ValidatedStack, suffix: &str, paths: Vec<HTTPIngressPath>) -> 
         // Without a certificate of its own, the host would redirect to TLS with the controller's certificate.
         (annotation("ssl-redirect"), redirects.to_string()),
     ]);
-    Some(ingress)
+    ingress
 }
 
 fn route(stack: &ValidatedStack, path: &str, component: Component) -> HTTPIngressPath {
@@ -147,6 +197,33 @@ mod tests {
     fn the_ingresses_of_a_minimal_stack() {
         golden("ingress-api", &api_ingress(&minimal_stack()));
         golden("ingress", &ingress(&minimal_stack()));
+    }
+
+    #[test]
+    fn a_console_on_its_own_host_has_an_ingress_of_its_own() {
+        let stack = minimal_stack().host("go.example.com");
+        assert_eq!(console_ingress(&stack), None);
+        let auth = annotation("auth-url");
+        let stack = stack
+            .tls("go-tls")
+            .console(&[(auth.as_str(), "https://sign-in.example.com/auth")]);
+        golden("ingress-console", &console_ingress(&stack));
+        for ingress in [api_ingress(&stack), ingress(&stack)] {
+            let ingress = ingress.unwrap();
+            let annotations = ingress.metadata.annotations.unwrap();
+            assert!(!annotations.contains_key(&auth), "links need no sign-in");
+            assert_eq!(annotations[CONSOLE_HOST], "console.example.com");
+            let spec = ingress.spec.unwrap();
+            assert_eq!(spec.rules.unwrap().len(), 1);
+            let hosts = spec.tls.unwrap().remove(0).hosts.unwrap();
+            assert_eq!(hosts, ["go.example.com", "console.example.com"]);
+        }
+        assert_eq!(
+            console_ingress(&stack.clone().conflict("links/older")),
+            None
+        );
+        let standalone = minimal_stack().standalone().host("go.example.com");
+        assert_eq!(console_ingress(&standalone.console(&[])), None);
     }
 
     #[test]

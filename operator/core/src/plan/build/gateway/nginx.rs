@@ -2,7 +2,7 @@
 //! They use only directives that nginx 1.22 supports and that nginx 1.30 does not warn about.
 
 use super::{super::app, PORT, TLS_PORT, tls::Tls};
-use crate::model::stack::{Routing, ValidatedStack};
+use crate::model::stack::{AuthProxy, Routing, ValidatedStack};
 
 /// The page for browsers while the app cannot be reached, and the policy that it is sent with: the app's own.
 const PAGE: &str = include_str!("nginx/unavailable.html");
@@ -75,8 +75,20 @@ fn routes(stack: &ValidatedStack, upstream: &str, front: Front) -> String {
     let hsts = tls.map(|tls| tls.hsts("            ")).unwrap_or_default();
     let others = tls.map(Tls::others).unwrap_or_default();
     let directives = tls.map(Tls::directives).unwrap_or_default();
+    let console = stack.gateway.console.as_ref();
+    let console = console.map(|console| {
+        include_str!("nginx/console.conf")
+            .replace("%LISTEN%", &addresses("", tls))
+            .replace("%CONSOLE%", &console.host)
+    });
+    let auth = stack.app.auth.as_ref();
+    let proxy = auth.and_then(|auth| auth.proxy.as_ref()).map(auth_proxy);
+    // HTTP leads to HTTPS on every host.
+    let others = others.replace("%SERVER_NAME%", &stack.gateway.named_hosts().join(" "));
     include_str!("nginx/routes.conf")
-        // Only this server answers with HSTS. The others keep the mark for problems without it.
+        .replace("%AUTH_PROXY%", &proxy.unwrap_or_default())
+        .replace("%CONSOLE_SERVER%", &console.unwrap_or_default())
+        // Only the servers of hosts answer with HSTS. The others keep the mark for problems without it.
         .replace("%PROBLEM%", &problem(&hsts))
         .replace(
             "%OTHERS%",
@@ -88,6 +100,21 @@ fn routes(stack: &ValidatedStack, upstream: &str, front: Front) -> String {
         .replace("%FORWARDED_FOR%", front.forwarded_for())
         .replace("%SERVER_NAME%", &names)
         .replace("%APP%", &socket_address(upstream))
+}
+
+/// Returns the directives by which only a proxy that signs people in names them to the app.
+fn auth_proxy(proxy: &AuthProxy) -> String {
+    let settings = &proxy.settings;
+    let (user, groups) = (&settings.user_header, &settings.groups_header);
+    let variable = |header: &str| header.to_ascii_lowercase().replace('-', "_");
+    let peers = settings.trusted_peers.iter();
+    let peers: String = peers.map(|peer| format!("        {peer} 1;\n")).collect();
+    include_str!("nginx/auth-proxy.conf")
+        .replace("%PEERS%", &peers)
+        .replace("%USER%", &variable(user))
+        .replace("%GROUPS%", &variable(groups))
+        .replace("%USER_HEADER%", user)
+        .replace("%GROUPS_HEADER%", groups)
 }
 
 /// Returns the directives by which the server of the host listens: for HTTP, for HTTPS, or for both.
@@ -164,6 +191,31 @@ mod tests {
     fn with_a_host_the_gateway_refuses_the_others() {
         let stack = minimal_stack().standalone().host("go.example.com");
         golden_text("nginx-standalone-host", &rendered(&stack));
+    }
+
+    #[test]
+    fn a_console_on_its_own_host_is_there_and_nowhere_else() {
+        let stack = minimal_stack().standalone().host("go.example.com");
+        golden_text("nginx-console", &rendered(&stack.console(&[])));
+        let stack = minimal_stack().gateway_api().host("go.example.com");
+        let stack = stack.tls("go-tls").hsts().console(&[]);
+        let config = rendered(&stack);
+        let servers: Vec<&str> = config.split("    server {").skip(1).collect();
+        let of_console = servers
+            .iter()
+            .filter(|server| server.contains("server_name console.example.com;"));
+        assert_eq!(of_console.count(), 1);
+        let secure = minimal_stack().standalone().host("go.example.com");
+        let config = rendered(&secure.tls("go-tls").console(&[]));
+        let names = "server_name go.example.com console.example.com;";
+        let (_, redirecting) = config.split_once(names).unwrap();
+        assert!(redirecting.contains("return 308"));
+    }
+
+    #[test]
+    fn the_headers_of_a_proxy_that_signs_people_in_come_from_its_addresses_only() {
+        let stack = minimal_stack().standalone().keys();
+        golden_text("nginx-auth-proxy", &rendered(&stack));
     }
 
     #[test]

@@ -62,14 +62,22 @@ fn gateway_problem(parent: &Parent) -> Option<Verdict> {
     ))
 }
 
+/// Returns the first problem of the routes, or that there is none yet.
 fn route_problem(view: View<'_>, parent: &Parent) -> Option<Verdict> {
+    let routes = &view.live.http_routes;
+    if routes.is_empty() {
+        return state_problem(&[], parent);
+    }
+    let mut problems = routes.iter().filter_map(|route| {
+        let states: Vec<&RouteParentStatus> = entries(route, parent).collect();
+        state_problem(&states, parent)
+    });
+    problems.next()
+}
+
+/// Returns the problem of a route whose controllers have written this about it.
+fn state_problem(states: &[&RouteParentStatus], parent: &Parent) -> Option<Verdict> {
     let title = parent.title();
-    let states: Vec<&RouteParentStatus> = view
-        .live
-        .http_routes
-        .iter()
-        .flat_map(|route| entries(route, parent))
-        .collect();
     // Several controllers may write about one Gateway; the one that serves it decides.
     let served = |state: &&RouteParentStatus| {
         let holds = |type_: &&str| refusal(&state.conditions, type_).is_none();

@@ -209,6 +209,10 @@ fn an_entry_counts_only_for_our_gateway_and_our_last_change() {
     let mut unseen = live(json!([]));
     unseen.http_routes.clear();
     assert_eq!(reason(&stack, &unseen), "RoutePending");
+    // Each route has to be served.
+    let mut two = live(json!([good()]));
+    two.http_routes.extend(live(json!([])).http_routes);
+    assert_eq!(reason(&stack, &two), "RoutePending");
     // Entries of others beside ours change nothing, in any order.
     let refused = entry(
         json!({"name": "other"}),
