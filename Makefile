@@ -22,11 +22,12 @@ test: ## Run the checks and tests of every change, on a cluster of its own; CI r
 test-all: ## Run every check and test, those of `make test` and what takes too long for every change
 	@e2e/test.sh all
 
-integrations: ## Check against programs of other projects (Traefik, Schemathesis, Chromium); part of `make test-all`
+integrations: ## Check against programs of other projects (Traefik, Schemathesis, Chromium, oauth2-proxy); part of `make test-all`
 	@e2e/checks/traefik.sh
 	@e2e/checks/api.sh
 	@e2e/checks/pages.sh
 	@e2e/checks/console.sh
+	@e2e/checks/single-sign-on.sh
 
 bench: ## Measure redirects and jobs beside nginx and a bare publisher; ARGS="--rounds 9" changes what is measured
 	@e2e/checks/bench.sh $(ARGS)

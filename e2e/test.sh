@@ -206,6 +206,7 @@ last_stage() {
   more check 'requests by the OpenAPI document' e2e/checks/api.sh
   more check 'pages in a browser' e2e/checks/pages.sh
   more check 'console in a browser' e2e/checks/console.sh
+  more check 'single sign-on by oauth2-proxy' e2e/checks/single-sign-on.sh
   more check 'workers that are killed' make soak
 }
 

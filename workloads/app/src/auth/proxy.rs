@@ -19,7 +19,7 @@ const UNTRUSTED: &str =
     "The request has a secret of the proxy, but comes from an address that is not trusted.";
 const UNKNOWN: &str = "The secret of the proxy is not known.";
 const UNNAMED: &str =
-    "The proxy has to name the person once, in 1 to 128 visible ASCII characters without a comma.";
+    "The proxy has to name the user once, in 1 to 128 visible ASCII characters without a comma.";
 
 /// What the proxy sends, from where, and what the people may do.
 #[derive(Clone, Debug)]
