@@ -217,8 +217,14 @@ pub(in crate::plan) fn with_timing(
     }
 }
 
-/// Returns a variable with a literal value.
+/// Returns a variable with a literal value. Kubernetes replaces `$(NAME)` by the value of another variable, also one from a
+/// Secret, and makes `$` of `$$`.
 pub(in crate::plan) fn env(name: &str, value: impl Into<String>) -> EnvVar {
+    referring_env(name, value.into().replace('$', "$$"))
+}
+
+/// Returns a variable whose value may refer to those before it as `$(NAME)`.
+pub(in crate::plan) fn referring_env(name: &str, value: impl Into<String>) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
         value: Some(value.into()),
@@ -285,4 +291,20 @@ pub(in crate::plan) fn digest(config: &str) -> String {
 /// Returns owned copies of literal strings.
 pub(in crate::plan) fn strings(values: &[&str]) -> Vec<String> {
     values.iter().map(|&value| value.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_value_refers_to_no_other_variable() {
+        let value = env(
+            "LINKS_ROOT_TARGET",
+            "https://a.test/?$(DATABASE_PASSWORD)&$$",
+        )
+        .value;
+        let escaped = "https://a.test/?$$(DATABASE_PASSWORD)&$$$$";
+        assert_eq!(value.as_deref(), Some(escaped));
+    }
 }

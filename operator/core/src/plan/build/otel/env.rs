@@ -38,7 +38,7 @@ pub(in crate::plan::build) fn env(stack: &ValidatedStack, component: Component) 
     let attributes = attributes.map(|(name, value)| format!("{name}={value}"));
     vec![
         pod::env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
-        pod::env("OTEL_RESOURCE_ATTRIBUTES", attributes.join(",")),
+        pod::referring_env("OTEL_RESOURCE_ATTRIBUTES", attributes.join(",")),
     ]
 }
 
