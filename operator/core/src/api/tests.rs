@@ -65,7 +65,7 @@ fn every_value_of_an_enum_is_explained_in_the_definition() {
         let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
         enums("spec", &schema["spec"], &mut found);
     }
-    assert_eq!(found.len(), 14, "{found:?}");
+    assert_eq!(found.len(), 15, "{found:?}");
     for (path, schema) in found {
         let text = schema["description"].as_str().unwrap_or_default();
         let values = schema["enum"].as_array().unwrap();
@@ -96,6 +96,10 @@ fn a_full_spec_is_valid() {
             "expiredTarget": "http://www.example.com/%C3%BC",
             "forwardQuery": true, "clicks": {"enabled": false, "retentionDays": 3650},
             "allowedNamespaces": [{"name": "shop", "codePrefixes": ["shop-", "S_"]}],
+            "webhooks": [{
+                "name": "crm", "url": "https://hooks.example.com/x", "secretRef": {"name": "crm"},
+                "events": ["link.created"],
+            }],
             "destinations": {"allowHosts": ["example.com", "*.example.org"], "denyHosts": [], "denyPrivateAddresses": true},
         },
         "app": {

@@ -5,7 +5,10 @@ mod gateway;
 mod host_conflict;
 mod pod_contents;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::{
     ByteString,
@@ -63,6 +66,8 @@ pub struct Facts {
     pub vector_key: Option<Referenced>,
     /// True when the spec refers to a Secret with the keys of clients that does not exist.
     pub missing_keys: bool,
+    /// The Secrets of receivers of webhooks that do not exist.
+    pub missing_webhook_secrets: BTreeSet<String>,
     /// Facts about the surroundings of the gateway.
     pub gateway: GatewayFacts,
     /// Name of an autoscaler of the app that the operator did not make.

@@ -29,6 +29,20 @@ pub(in crate::plan) const WITHOUT_SIDECAR: [(&str, &str); 2] = [
     ("linkerd.io/inject", "disabled"),
 ];
 
+/// Fields of a pod that follow the app's `podTemplate`. The security context is one of them: some platforms assign the user.
+const FOLLOWED: [&str; 10] = [
+    "affinity",
+    "dnsConfig",
+    "dnsPolicy",
+    "hostAliases",
+    "nodeSelector",
+    "priorityClassName",
+    "runtimeClassName",
+    "schedulerName",
+    "securityContext",
+    "tolerations",
+];
+
 /// Adds the settings common to all pods to a component's pod, then the user's changes. A change of `checksum` restarts the
 /// pods, and so does one of a Secret that the user's settings name.
 pub(in crate::plan) fn template(
@@ -57,6 +71,16 @@ pub(in crate::plan) fn without_sidecar(
         annotations.extend(without);
     }
     changed(stack, component, template)
+}
+
+/// Returns a template of pods that run where the app's pods run, with these changes of the app's `podTemplate` and no other.
+pub(in crate::plan) fn placed_as_the_app(
+    stack: &ValidatedStack,
+    template: PodTemplateSpec,
+) -> PodTemplateSpec {
+    let changes = stack.pod_templates.get(&Component::App);
+    let placed = changes.and_then(|changes| changes.only(&FOLLOWED).onto(&template).ok());
+    placed.unwrap_or(template)
 }
 
 fn common(

@@ -16,7 +16,7 @@ use crate::{
         stack::{App, Auth, ValidatedStack},
     },
     plan::{
-        build::otel,
+        build::{otel, webhooks},
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
         objects::{deployment, memory, pod, volume},
         stores::{certificates, clients, external::MIGRATE, postgres},
@@ -66,7 +66,7 @@ fn checksum(stack: &ValidatedStack) -> String {
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {
     let keys = stack.app.auth.as_ref();
     // The kubelet updates the files, so the checksum of the pods leaves the Secret out: new keys restart nothing.
-    let keys = keys.map(|auth| volume::optional_secret(KEYS_VOLUME, auth.secret.clone()));
+    let keys = keys.map(|auth| volume::optional_secret(KEYS_VOLUME, auth.secret.clone(), None));
     PodSpec {
         init_containers: Some(vec![migrate(stack, env(stack))]),
         containers: vec![serve(stack)],
@@ -83,8 +83,10 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
     }
 }
 
-/// Returns the init container that migrates the database to the schema of this release.
-pub(in crate::plan::build) fn migrate(stack: &ValidatedStack, env: Vec<EnvVar>) -> Container {
+/// Returns the init container that migrates the database to the schema of this release, and writes the receivers of
+/// webhooks to it.
+pub(in crate::plan::build) fn migrate(stack: &ValidatedStack, mut env: Vec<EnvVar>) -> Container {
+    env.extend(webhooks::receivers(stack));
     Container {
         args: Some(vec!["migrate".to_owned()]),
         resources: Some(pod::resources(["10m", "16Mi"], ["1", "128Mi"])),
