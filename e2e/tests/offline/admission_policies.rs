@@ -104,6 +104,7 @@ fn the_policy_of_pods_concerns_changes_of_programs_secrets_and_places_of_data_al
         protected.push(json!({"database": {field: s3}}));
     }
     protected.push(json!({"gateway": {"auth": {"secretRef": {"name": "x"}}}}));
+    protected.push(json!({"links": {"webhooks": [{"name": "x", "secretRef": {"name": "x"}}]}}));
     let other = json!({"app": {"replicas": 3}, "gateway": {"endToEndProbe": {}, "auth": {}}, "database": {}});
     let none = json!({});
     let concerns = |object: &Value, before: Option<&Value>| -> Result<bool> {

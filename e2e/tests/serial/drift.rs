@@ -80,7 +80,11 @@ async fn every_child_of_every_profile_is_put_back_too() -> Result<()> {
 
 async fn stopped(space: &Space) -> Result<Stack> {
     let stack = space.stack("acme");
-    stack.apply(&stopped_with_every_profile(space)).await?;
+    let mut spec = stopped_with_every_profile(space);
+    let receiver =
+        json!({"name": "crm", "url": "https://hooks.example.com", "secretRef": {"name": "crm"}});
+    merge(&mut spec, json!({"links": {"webhooks": [receiver]}}));
+    stack.apply(&spec).await?;
     stack.until("Ready", "False").await?;
     Ok(stack)
 }

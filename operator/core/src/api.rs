@@ -28,6 +28,7 @@ mod spec;
 mod status;
 mod tls;
 mod vector;
+mod webhooks;
 
 pub use allowed_namespaces::AllowedNamespace;
 pub use annotations::RESERVED_ANNOTATIONS;
@@ -70,6 +71,9 @@ pub use status::{
 };
 pub use tls::{CaRef, ClientTls, DatabaseTls, DatabaseTlsMode};
 pub use vector::{ApiKeyRef, Distance, ExternalVector, ManagedVector, VectorSpec};
+#[cfg(test)]
+pub(crate) use webhooks::ADMITTED_ADDRESSES;
+pub use webhooks::{WebhookEvent, WebhookSpec};
 
 /// Size of a store's volume if the spec contains none.
 pub const DEFAULT_STORAGE: &str = "1Gi";

@@ -10,7 +10,10 @@ mod queue;
 mod recorded;
 mod store;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -96,6 +99,7 @@ pub async fn gather(
         has_monitoring_kinds: scope.inventory.serves_monitoring(),
         has_gateway_kinds: scope.inventory.serves_routes(),
         missing_keys: missing_keys(scope, stack, &identity),
+        missing_webhook_secrets: missing_webhook_secrets(scope, stack, &identity),
         gateway: GatewayFacts {
             upstream: upstream(scope, &identity),
             host_conflict: host_conflict(scope, stack),
@@ -207,7 +211,7 @@ async fn own_key(
 
 /// Returns the Deployments of the stack's own programs that exist.
 fn programs(scope: &Scope, identity: &StackIdentity) -> BTreeMap<Component, Arc<Deployment>> {
-    let live = [Component::App, Component::Worker].map(|component| {
+    let live = [Component::App, Component::Worker, Component::Webhooks].map(|component| {
         let name = component_name(&identity.name, component);
         let live = scope
             .inventory
@@ -232,6 +236,21 @@ fn missing_keys(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity)
         of_clients: references::keys_secret(&stack.spec).is_some_and(is_missing),
         of_proxy: references::auth_proxy_secret(&stack.spec).is_some_and(is_missing),
     }
+}
+
+/// Returns the Secrets of receivers of webhooks that do not exist. Their content stays unread: only the delivery needs it.
+fn missing_webhook_secrets(
+    scope: &Scope,
+    stack: &ShortenerStack,
+    identity: &StackIdentity,
+) -> BTreeSet<String> {
+    let secrets = references::webhook_secrets(&stack.spec);
+    let missing = secrets.filter(|name| {
+        !scope
+            .inventory
+            .contains::<Secret>(&identity.namespace, name)
+    });
+    missing.map(str::to_owned).collect()
 }
 
 /// Returns the name of the Secret with the gateway's certificate if the spec refers to one that does not exist. Its

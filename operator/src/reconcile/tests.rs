@@ -32,6 +32,7 @@ mod traces;
 mod upgrade;
 mod vector;
 mod wake;
+mod webhooks;
 
 /// Returns the children of the base stack and those that are added, in the order of `World::children`.
 fn with(added: &[&[&str]]) -> Vec<String> {

@@ -7,12 +7,14 @@ import { LinkPage } from "./link.mjs";
 import { TransferPage } from "./transfer.mjs";
 import { JobsPage } from "./jobs.mjs";
 import { ServicePage } from "./service.mjs";
+import { WebhooksPage } from "./webhooks.mjs";
 
 // The pages, by the first segment of the address behind `#/`.
 const PAGES = {
   links: { title: "Links", page: LinksPage },
   transfer: { title: "Import and export", page: TransferPage },
   jobs: { title: "Jobs", page: JobsPage },
+  webhooks: { title: "Webhooks", page: WebhooksPage, scope: "admin" },
   service: { title: "Service", page: ServicePage },
 };
 
@@ -84,7 +86,7 @@ function Navigation({ current, overview, onSignOut }) {
     }}>Skip to the content</a>
     <span class="host">${overview.hosts[0]}</span>
     <nav aria-label="Pages">
-      ${Object.entries(PAGES).map(
+      ${Object.entries(PAGES).filter(([, { scope }]) => !scope || overview.client.scopes.includes(scope)).map(
         ([name, { title }]) => html`<a key=${name} href=${`#/${name}`} aria-current=${name === current ? "page" : undefined}>${title}</a>`,
       )}
     </nav>

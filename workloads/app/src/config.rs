@@ -7,6 +7,7 @@ mod console;
 mod destinations;
 mod links;
 mod management;
+mod webhooks;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -29,8 +30,9 @@ pub use self::{
     destinations::DestinationArgs,
     links::LinksArgs,
     management::ManagementArgs,
+    webhooks::WebhooksArgs,
 };
-use crate::{cors, dead_letters::DeadLettersArgs};
+use crate::{cors, dead_letters::DeadLettersArgs, webhooks::Receivers};
 
 /// The memory of the payloads that queries hold at the same time, in bytes: a hundred of the largest ones, with the
 /// answer of the vector store, the values, and the response.
@@ -58,6 +60,8 @@ pub enum Command {
     Migrate(Box<MigrateArgs>),
     /// Work with dead letters, print the answer as JSON, and exit.
     DeadLetters(Box<DeadLettersArgs>),
+    /// Send webhooks until SIGTERM.
+    Webhooks(Box<WebhooksArgs>),
     /// Remove expired data, and exit.
     Purge(Box<PurgeOnceArgs>),
     /// Resolve a sample of the links of a restored database, and exit.
@@ -90,6 +94,11 @@ pub struct MigrateArgs {
     /// The log.
     #[command(flatten)]
     pub log: LogArgs,
+    /// The receivers of webhooks, a list (JSON) like
+    /// `[{"name":"crm","url":"https://hooks.example.com/x","events":["link.created"]}]`. Those that are not in it go, with
+    /// what was not delivered to them.
+    #[arg(long, env, default_value = "[]")]
+    pub webhooks: Receivers,
     /// Time limit in seconds for the database to become ready. A migration that waits for locks has none.
     #[arg(long = "migrate-timeout-seconds", env = "MIGRATE_TIMEOUT_SECONDS", default_value = "300", value_parser = seconds)]
     pub timeout: Duration,

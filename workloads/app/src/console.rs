@@ -21,7 +21,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The files, by their names below `/console/`.
-const FILES: [(&str, &str); 17] = [
+const FILES: [(&str, &str); 18] = [
     (INDEX, include_str!("../console/index.html")),
     ("api.mjs", include_str!("../console/api.mjs")),
     ("clicks.mjs", include_str!("../console/clicks.mjs")),
@@ -48,6 +48,7 @@ const FILES: [(&str, &str); 17] = [
         include_str!("../console/vendor/preact.mjs"),
     ),
     ("view.mjs", include_str!("../console/view.mjs")),
+    ("webhooks.mjs", include_str!("../console/webhooks.mjs")),
 ];
 
 /// The digest of each file, by its name.

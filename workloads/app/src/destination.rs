@@ -4,7 +4,7 @@
 //! can lead to another address tomorrow, and for another client.
 
 use std::{
-    net::{Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     str::FromStr,
 };
 
@@ -138,6 +138,35 @@ fn is_private(host: &Host<String>) -> bool {
         Host::Ipv4(address) => is_private_v4(*address),
         Host::Ipv6(address) => is_private_v6(*address),
     }
+}
+
+/// Returns true if the whole internet can reach an address, so that a connection to it leads into no private network. An address
+/// within an address counts, such as one of a translator.
+#[must_use]
+pub fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => !is_private_v4(address) && !is_special_v4(address),
+        IpAddr::V6(address) => !is_private_v6(address) && !is_special_v6(address),
+    }
+}
+
+/// The addresses of documentation (RFC 5737), and of relays for 6to4 (RFC 7526). No private network has them, and nobody else.
+fn is_special_v4(address: Ipv4Addr) -> bool {
+    let [first, second, third, _] = address.octets();
+    let is_relay = [first, second, third] == [192, 88, 99];
+    address.is_documentation() || is_relay
+}
+
+/// All but the unicast addresses that were assigned (2000::/3) and those of a translator (RFC 6052), and among them the
+/// protocol assignments (RFC 2928) and the addresses of documentation (RFC 3849, RFC 9637).
+fn is_special_v6(address: Ipv6Addr) -> bool {
+    let segments = address.segments();
+    let is_translated = segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0];
+    let is_assigned = segments[0] & 0xe000 == 0x2000;
+    let is_protocol = segments[0] == 0x2001 && segments[1] < 0x200;
+    let is_documentation =
+        segments[..2] == [0x2001, 0xdb8] || (segments[0] == 0x3fff && segments[1] < 0x1000);
+    (!is_assigned && !is_translated) || is_protocol || is_documentation
 }
 
 fn is_private_v4(address: Ipv4Addr) -> bool {
@@ -340,6 +369,68 @@ mod tests {
             "http://[::ffff:8.8.8.8]/",
         ] {
             assert_eq!(closed.check(public), Ok(()), "{public}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_public_if_it_leads_nowhere_else() {
+        for (addresses, expected) in [
+            (
+                &[
+                    "8.8.8.8",
+                    "100.128.0.1",
+                    "192.0.1.1",
+                    "2001:4860:4860::8888",
+                    "2600::1",
+                    "::ffff:8.8.8.8",
+                    "64:ff9b::808:808",
+                    "2002:808:808::1",
+                ][..],
+                true,
+            ),
+            (
+                &[
+                    "0.0.0.0",
+                    "0.1.2.3",
+                    "10.0.0.1",
+                    "100.64.0.1",
+                    "127.0.0.1",
+                    "169.254.169.254",
+                    "172.31.255.255",
+                    "192.0.0.170",
+                    "192.0.2.1",
+                    "192.88.99.1",
+                    "192.168.0.1",
+                    "198.18.0.1",
+                    "198.51.100.1",
+                    "203.0.113.1",
+                    "224.0.0.1",
+                    "255.255.255.255",
+                    "::",
+                    "::1",
+                    "::7f00:1",
+                    "::ffff:169.254.169.254",
+                    "64:ff9b::a9fe:a9fe",
+                    "64:ff9b:1::808:808",
+                    "100::1",
+                    "2001::1",
+                    "2001:20::1",
+                    "2001:db8::1",
+                    "2002:a00:1::1",
+                    "3fff::1",
+                    "5f00::1",
+                    "fc00::1",
+                    "fd00:ec2::254",
+                    "fe80::1",
+                    "fec0::1",
+                    "ff02::1",
+                ],
+                false,
+            ),
+        ] {
+            for address in addresses {
+                assert_eq!(is_public(address.parse().unwrap()), expected, "{address}");
+            }
         }
     }
 

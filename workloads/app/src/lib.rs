@@ -40,3 +40,4 @@ pub mod store;
 pub mod target;
 pub mod template;
 pub mod unescaped;
+pub mod webhooks;

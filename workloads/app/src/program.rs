@@ -1,4 +1,4 @@
-//! The whole program: `app serve` (the default), `app migrate`, `app purge`, `app check-links` and `app dead-letters`.
+//! The whole program: `app serve` (the default), `app migrate`, `app webhooks`, `app purge`, `app check-links` and `app dead-letters`.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -15,12 +15,13 @@ use shortener_common::{
 
 use crate::{
     code::CodeSpace,
-    config::{CheckLinksArgs, Cli, Command, MigrateArgs, PurgeOnceArgs, ServeArgs},
+    config::{CheckLinksArgs, Cli, Command, MigrateArgs, PurgeOnceArgs, ServeArgs, WebhooksArgs},
     dead_letters,
     metrics::Metrics,
     run::Server,
     state,
-    store::{migrate::migrate, sample},
+    store::{migrate::migrate, sample, webhooks::receivers},
+    webhooks::{client::Trust, metrics, run::Webhooks},
 };
 
 /// The time for which `app purge` and `app check-links` wait for the database.
@@ -35,6 +36,7 @@ pub async fn run(more: Vec<Box<dyn Collector>>) -> ExitCode {
             Command::Serve(args) => serve(*args, more).await,
             Command::Migrate(args) => run_migrations(*args).await,
             Command::DeadLetters(args) => dead_letters::run(*args).await,
+            Command::Webhooks(args) => webhooks(*args).await,
             Command::Purge(args) => purge(*args).await,
             Command::CheckLinks(args) => check_links(*args).await,
         }
@@ -76,8 +78,27 @@ async fn serve(args: ServeArgs, more: Vec<Box<dyn Collector>>) -> anyhow::Result
 
 async fn run_migrations(args: MigrateArgs) -> anyhow::Result<()> {
     let _log = args.log.start(None, &Memory::default())?;
-    migrate(args.database.connect_options()?, args.timeout).await?;
+    let options = args.database.connect_options()?;
+    migrate(options.clone(), args.timeout).await?;
+    receivers::apply(options, &args.webhooks).await?;
     tracing::info!(event = "migrated", "migrated");
+    Ok(())
+}
+
+async fn webhooks(args: WebhooksArgs) -> anyhow::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let memory = Memory::default();
+    let observed = Observed::start("webhooks", version, &args.log, &args.telemetry, &memory)?;
+    // As early as possible, so that an early SIGTERM is not lost.
+    let stop = termination()?;
+    let mut metrics = metrics::Metrics::of(&args.webhooks);
+    for losses in observed.losses() {
+        metrics.register(losses);
+    }
+    let webhooks = Webhooks::bind(args, metrics, Trust::default())?;
+    tracing::info!(event = "listening", internal.address = %webhooks.address()?, "listening");
+    webhooks.run(stop).await;
+    observed.end().await;
     Ok(())
 }
 

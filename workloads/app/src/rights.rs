@@ -117,6 +117,10 @@ mod tests {
             ("/api/admin/dead-letters/replay", admin),
             ("/api/admin/dead-letters/drop", admin),
             ("/api/admin/audit", admin),
+            ("/api/admin/webhooks", admin),
+            ("/api/admin/webhooks/deliveries", admin),
+            ("/api/admin/webhooks/deliveries/{id}/retry", admin),
+            ("/api/admin/webhooks/deliveries/retry", admin),
         ];
         let manages = |template: &str| template.starts_with("/api/admin");
         let rows = ROUTES.iter().filter(|row| manages(row.template));

@@ -52,7 +52,7 @@ pub const CONSOLE: [&str; 4] = [
 ];
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [RouteRow; 35] = [
+pub const ROUTES: [RouteRow; 39] = [
     page("unmatched"),
     page(REDIRECT),
     RouteRow {
@@ -90,6 +90,10 @@ pub const ROUTES: [RouteRow; 35] = [
     scoped("/api/admin/import/links", Scope::LinksAll),
     scoped("/api/admin/transfer", Scope::LinksAll),
     scoped("/api/admin/erase", Scope::Admin),
+    scoped("/api/admin/webhooks", Scope::Admin),
+    scoped("/api/admin/webhooks/deliveries", Scope::Admin),
+    scoped("/api/admin/webhooks/deliveries/{id}/retry", Scope::Admin),
+    scoped("/api/admin/webhooks/deliveries/retry", Scope::Admin),
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),
@@ -132,7 +136,7 @@ impl Route {
     pub const REDIRECT: Self = Self(1);
     pub const SHORTEN: Self = Self(2);
     /// The route of links with arguments.
-    pub const WITH_ARGUMENTS: Self = Self(30);
+    pub const WITH_ARGUMENTS: Self = Self(34);
     /// The route of new jobs.
     pub const JOBS: Self = Self(5);
 

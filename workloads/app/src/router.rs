@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     observe,
     routes::{
-        admin::{audit, clicks, clients, dead_letters, links, overview, transfer},
+        admin::{audit, clicks, clients, dead_letters, links, overview, transfer, webhooks},
         console, docs, health, jobs, metrics, openapi, qr, redirect, short_links, shorten,
     },
     state::AppState,
@@ -21,7 +21,7 @@ use crate::{
 /// Returns the handlers of the public port, each with its template. The preview of a link has none: the router has no
 /// pattern for a suffix, so [`redirect::follow`] passes it on. Nor have links with arguments, whose pattern would fit the
 /// paths of unknown routes: [`crate::shortcut`] follows them all.
-pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 32] {
+pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 36] {
     [
         ("/health", get(health::health)),
         ("/metrics", get(metrics::public)),
@@ -54,6 +54,16 @@ pub(crate) fn handlers() -> [(&'static str, MethodRouter<AppState>); 32] {
         ("/api/admin/import/links", post(transfer::import)),
         ("/api/admin/transfer", post(clients::transfer)),
         ("/api/admin/erase", post(clients::erase)),
+        ("/api/admin/webhooks", get(webhooks::receivers)),
+        ("/api/admin/webhooks/deliveries", get(webhooks::deliveries)),
+        (
+            "/api/admin/webhooks/deliveries/{id}/retry",
+            post(webhooks::retry),
+        ),
+        (
+            "/api/admin/webhooks/deliveries/retry",
+            post(webhooks::retry_all),
+        ),
         ("/openapi.json", get(openapi::openapi)),
         ("/console", get(console::open)),
         ("/console/", get(console::file)),

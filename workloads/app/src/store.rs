@@ -11,6 +11,7 @@ pub mod migrate;
 pub mod postgres;
 pub mod purge_sweeper;
 pub mod sample;
+pub mod webhooks;
 
 use axum::body::Bytes;
 use jiff::Timestamp;

@@ -82,7 +82,7 @@ macro_rules! statement {
     };
 }
 
-const REMOVALS: [Removal; 11] = [
+const REMOVALS: [Removal; 13] = [
     Removal {
         summary: "UPDATE links",
         statement: statement!(
@@ -206,6 +206,30 @@ const REMOVALS: [Removal; 11] = [
             "true"
         ),
         age: Age::Days(2),
+    },
+    // Until then, management can send them again.
+    Removal {
+        summary: "DELETE webhook_deliveries",
+        statement: statement!(
+            "DELETE FROM webhook_deliveries",
+            "webhook_deliveries",
+            "id",
+            "given_up_at",
+            "true"
+        ),
+        age: Age::Days(7),
+    },
+    // What nobody sends: a receiver without a secret, or one that was removed while a link was created.
+    Removal {
+        summary: "DELETE webhook_deliveries",
+        statement: statement!(
+            "DELETE FROM webhook_deliveries",
+            "webhook_deliveries",
+            "id",
+            "at",
+            "true"
+        ),
+        age: Age::Days(30),
     },
 ];
 

@@ -30,19 +30,21 @@ pub const EVERY_CHILD: [&str; 26] = [
     "Ingress/acme-gateway-api",
 ];
 
-/// The children that the four profiles add, including the managed telemetry backend.
-pub const OF_THE_PROFILES: [&str; 37] = [
+/// The children that the four profiles add, including the managed telemetry backend, and those of webhooks.
+pub const OF_THE_PROFILES: [&str; 41] = [
     "NetworkPolicy/acme-cache",
     "NetworkPolicy/acme-otel",
     "NetworkPolicy/acme-qdrant",
     "NetworkPolicy/acme-rabbitmq",
     "NetworkPolicy/acme-telemetry",
+    "NetworkPolicy/acme-webhooks",
     "NetworkPolicy/acme-worker",
     "ServiceAccount/acme-cache",
     "ServiceAccount/acme-otel",
     "ServiceAccount/acme-qdrant",
     "ServiceAccount/acme-rabbitmq",
     "ServiceAccount/acme-telemetry",
+    "ServiceAccount/acme-webhooks",
     "ServiceAccount/acme-worker",
     "Secret/acme-cache",
     "Secret/acme-qdrant",
@@ -62,11 +64,13 @@ pub const OF_THE_PROFILES: [&str; 37] = [
     "Service/acme-qdrant",
     "Service/acme-rabbitmq",
     "Service/acme-telemetry",
+    "Service/acme-webhooks-metrics",
     "Service/acme-worker-metrics",
     "StatefulSet/acme-cache",
     "StatefulSet/acme-qdrant",
     "StatefulSet/acme-rabbitmq",
     "StatefulSet/acme-telemetry",
     "Deployment/acme-otel",
+    "Deployment/acme-webhooks",
     "Deployment/acme-worker",
 ];

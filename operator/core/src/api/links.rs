@@ -1,14 +1,14 @@
-//! Answers to visitors without a live link, the destinations that links may have, who may have ShortLinks, and the clicks
-//! on links.
+//! Answers to visitors without a live link, the destinations that links may have, who may have ShortLinks, the clicks on
+//! links, and who is told of changes.
 
 use kube_core::Rule;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AllowedNamespace, ClicksSpec, DestinationsSpec};
+use super::{AllowedNamespace, ClicksSpec, DestinationsSpec, WebhookSpec};
 
 /// Answers to visitors without a live link, the query of a request, the destinations that links may have, who may have
-/// ShortLinks, and clicks.
+/// ShortLinks, clicks, and webhooks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
@@ -41,6 +41,11 @@ pub struct LinksSpec {
     #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub allowed_namespaces: Vec<AllowedNamespace>,
+    /// Receivers of webhooks: services that the stack tells of links that are created, disabled, expired or deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub webhooks: Vec<WebhookSpec>,
 }
 
 impl LinksSpec {

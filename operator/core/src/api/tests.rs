@@ -96,6 +96,10 @@ fn a_full_spec_is_valid() {
             "expiredTarget": "http://www.example.com/%C3%BC",
             "forwardQuery": true, "clicks": {"enabled": false, "retentionDays": 3650},
             "allowedNamespaces": [{"name": "shop", "codePrefixes": ["shop-", "S_"]}],
+            "webhooks": [{
+                "name": "crm", "url": "https://hooks.example.com/x", "secretRef": {"name": "crm"},
+                "events": ["link.created"],
+            }],
             "destinations": {"allowHosts": ["example.com", "*.example.org"], "denyHosts": [], "denyPrivateAddresses": true},
         },
         "app": {

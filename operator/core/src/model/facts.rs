@@ -5,7 +5,10 @@ mod gateway;
 mod host_conflict;
 mod pod_contents;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::{
     ByteString,
@@ -62,6 +65,8 @@ pub struct Facts {
     /// The API key of an external vector store, if the spec refers to one.
     pub vector_key: Option<Referenced>,
     pub missing_keys: MissingKeys,
+    /// The Secrets of receivers of webhooks that do not exist.
+    pub missing_webhook_secrets: BTreeSet<String>,
     /// Facts about the surroundings of the gateway.
     pub gateway: GatewayFacts,
     /// Name of an autoscaler of the app that the operator did not make.

@@ -130,6 +130,8 @@ components! {
     Worker = "worker",
     /// The removal of expired data, which the app's image does at times.
     Purge = "purge",
+    /// The delivery of webhooks, which the app's image does.
+    Webhooks = "webhooks",
     /// The backups of the database.
     Backup = "backup",
     /// The verification of these backups.

@@ -16,6 +16,7 @@ mod purge;
 mod queue;
 mod scaling;
 mod store;
+mod webhook;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,6 +50,7 @@ pub use purge::Purge;
 pub use queue::{Autoscaled, BrokerOperator, Drain, Draining, Queue, Workers};
 pub use scaling::AppScaling;
 pub use store::{Cache, Credential, ManagedStore, Store, StoreTls, StoreVolume, Vector};
+pub use webhook::Webhook;
 
 /// A stack that was checked against its spec and its surroundings.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +74,8 @@ pub struct ValidatedStack {
     pub queue: Option<Queue>,
     /// The removal of expired data.
     pub purge: Purge,
+    /// The receivers of webhooks.
+    pub webhooks: Vec<Webhook>,
     /// The backups of the database; `None` without any, and while the database is held.
     pub backup: Option<Backup>,
     /// The backup with which the database begins.

@@ -13,6 +13,7 @@ pub mod otel;
 pub mod purge;
 pub mod secret;
 pub mod service_account;
+pub mod webhooks;
 pub mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,6 +167,8 @@ fn children(stack: &ValidatedStack) -> Children {
             program(stack, Component::App, app::deployment(stack)),
             worker::deployment(stack)
                 .and_then(|workers| program(stack, Component::Worker, workers)),
+            webhooks::deployment(stack)
+                .and_then(|webhooks| program(stack, Component::Webhooks, webhooks)),
             gateway::deployment(stack),
         ])
         .collect(),
@@ -208,6 +211,7 @@ fn service_accounts(stack: &ValidatedStack) -> Vec<ServiceAccount> {
         Some(Component::Gateway),
         stack.queue.as_ref().map(|_| Component::Worker),
         stack.purge.schedule.as_ref().map(|_| Component::Purge),
+        stack.webhooks.first().map(|_| Component::Webhooks),
         stack.backup.as_ref().map(|_| Component::Backup),
         backup::verification(stack).map(|_| Component::Verify),
         stack.own_collector().map(|_| Component::Otel),
@@ -225,6 +229,7 @@ fn network_policies(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
         Some(network_policy::gateway(stack)),
         stack.queue.as_ref().map(|_| network_policy::worker(stack)),
         network_policy::purge(stack),
+        network_policy::webhooks(stack),
         network_policy::backup(stack),
         network_policy::verify(stack),
         stack.own_collector().map(|_| network_policy::otel(stack)),
@@ -235,13 +240,14 @@ fn network_policies(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
 
 fn services(stack: &ValidatedStack) -> Vec<Service> {
     let stores = managed_stores(stack).map(|store| common::service(stack, store));
-    let workers = stack.queue.as_ref();
+    let (workers, receivers) = (stack.queue.as_ref(), stack.webhooks.first());
     all([
         Some(app::service(stack)),
         Some(gateway::service(stack)),
         otel::service(stack),
         monitoring::service(stack, Component::App),
         workers.and_then(|_| monitoring::service(stack, Component::Worker)),
+        receivers.and_then(|_| monitoring::service(stack, Component::Webhooks)),
     ])
     .chain(stores)
     .collect()

@@ -10,6 +10,7 @@ mod pending;
 mod sole_entry;
 mod summary;
 mod telemetry;
+mod webhooks;
 mod workers;
 
 use super::stores::{self, Definition};
@@ -30,6 +31,7 @@ pub use pending::held_back;
 pub use sole_entry::{Attempts, attempts, sole_entry};
 pub use summary::{degraded, paused, plan_only, progressing, ready, serves};
 pub use telemetry::telemetry_ready;
+pub use webhooks::webhooks_ready;
 pub use workers::workers_ready;
 
 /// Condition type: redirects and writes are served through the gateway.
@@ -44,6 +46,8 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 /// Condition type: the workers process jobs.
 pub const WORKERS_READY: &str = "WorkersReady";
+/// Condition type: webhooks are delivered.
+pub const WEBHOOKS_READY: &str = "WebhooksReady";
 /// Condition type: traces and logs have a receiver.
 pub const TELEMETRY_READY: &str = "TelemetryReady";
 /// Condition type: the monitoring objects of a stack without a collector are written.
@@ -93,6 +97,10 @@ pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
         (
             WORKERS_READY,
             named(view, &[Component::Worker], workers(view)),
+        ),
+        (
+            WEBHOOKS_READY,
+            named(view, &[Component::Webhooks], webhooks(view)),
         ),
         (
             TELEMETRY_READY,
@@ -173,6 +181,12 @@ fn workers(view: View<'_>) -> Option<Verdict> {
     let queue = view.stack.queue.as_ref();
     let queue = queue.filter(|queue| queue.draining.is_none())?;
     Some(workers_ready(view, queue))
+}
+
+/// Returns the verdict on the delivery of webhooks, if there are receivers.
+fn webhooks(view: View<'_>) -> Option<Verdict> {
+    let receivers = view.stack.webhooks.first();
+    receivers.map(|_| webhooks_ready(view))
 }
 
 fn telemetry(view: View<'_>) -> Option<Verdict> {

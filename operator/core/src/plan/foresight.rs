@@ -1,6 +1,6 @@
 //! The facts that a plan assumes where nothing has been applied yet, or where there is no cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::ByteString;
 
@@ -77,6 +77,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
             usable: true,
         }),
         missing_keys: MissingKeys::default(),
+        missing_webhook_secrets: BTreeSet::new(),
         gateway: GatewayFacts {
             upstream: Some(ADDRESS.to_owned()),
             ..GatewayFacts::default()

@@ -30,7 +30,11 @@ pub(super) fn of(
             &telemetry.backend.managed.as_ref()?.pod,
         ),
         // Their pods have settings of the app's.
-        Component::Purge | Component::Backup | Component::Verify | Component::Stack => return None,
+        Component::Purge
+        | Component::Webhooks
+        | Component::Backup
+        | Component::Verify
+        | Component::Stack => return None,
     })
 }
 

@@ -70,6 +70,12 @@ pub fn auth_proxy_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     Some(proxy.secret_ref.name.as_str())
 }
 
+/// Returns the names of the Secrets of the receivers of webhooks.
+pub fn webhook_secrets(spec: &ShortenerStackSpec) -> impl Iterator<Item = &str> {
+    let receivers = spec.links.webhooks.iter();
+    receivers.map(|receiver| receiver.secret_ref.name.as_str())
+}
+
 /// Returns the reference to the key for the end-to-end probe through the gateway, if the spec has one.
 pub fn probe_key(spec: &ShortenerStackSpec) -> Option<&ApiKeyRef> {
     let settings = spec.gateway.end_to_end_probe.as_ref()?;
@@ -155,7 +161,8 @@ pub fn secrets(stack: &ShortenerStack) -> BTreeSet<String> {
         auth_proxy_secret(spec),
         certificate_secret(spec),
     ];
-    names.extend(others.into_iter().flatten().map(str::to_owned));
+    let others = others.into_iter().flatten();
+    names.extend(others.chain(webhook_secrets(spec)).map(str::to_owned));
     names.extend(buckets(spec).map(|bucket| bucket.secret_ref.name.clone()));
     let keys = vector_key(spec).into_iter().chain(probe_key(spec));
     names.extend(keys.map(|reference| reference.name.clone()));
@@ -219,6 +226,9 @@ mod tests {
                 "endpoint": "https://telemetry.test",
                 "headersSecretRef": {"name": "headers"},
             }}},
+            "links": {"webhooks": [
+                {"name": "crm", "url": "https://crm.test", "secretRef": {"name": "webhook"}},
+            ]},
             "imagePullSecrets": [{"name": "registry"}],
             "app": {"podTemplate": {"spec": {"containers": [{"name": "app", "env": [variable("app-env")]}]}}},
             "workers": {"podTemplate": {"spec": {"containers": [{"name": "worker", "env": [variable("worker-env")]}]}}},
@@ -249,6 +259,7 @@ mod tests {
             "vector",
             "vector-key",
             "volume",
+            "webhook",
             "worker-env",
         ];
         let own = [
@@ -306,7 +317,12 @@ mod tests {
             found.into_keys().collect::<Vec<Component>>()
         };
         let mut settable = Component::WITH_PODS.to_vec();
-        let of_app = [Component::Purge, Component::Backup, Component::Verify];
+        let of_app = [
+            Component::Purge,
+            Component::Webhooks,
+            Component::Backup,
+            Component::Verify,
+        ];
         settable.retain(|component| !of_app.contains(component));
         assert_eq!(found(&spec, false), settable);
         spec["profiles"] = json!([]);

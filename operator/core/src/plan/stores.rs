@@ -33,18 +33,27 @@ use crate::{
     },
 };
 
-/// The stack's own programs.
-pub(super) const PROGRAMS: [Component; 2] = [Component::App, Component::Worker];
+/// The stack's own programs that run on.
+pub(super) const PROGRAMS: [Component; 3] =
+    [Component::App, Component::Worker, Component::Webhooks];
+/// The components that use the queue and the vector store.
+pub(super) const JOB_CLIENTS: [Component; 2] = [Component::App, Component::Worker];
 
 /// The components that use the database.
-pub(super) const DATABASE_CLIENTS: [Component; 4] = [
+pub(super) const DATABASE_CLIENTS: [Component; 5] = [
     Component::App,
     Component::Worker,
     Component::Purge,
+    Component::Webhooks,
     Component::Backup,
 ];
 /// The components that send traces and logs.
-pub(super) const TRACED: [Component; 3] = [Component::App, Component::Worker, Component::Purge];
+pub(super) const TRACED: [Component; 4] = [
+    Component::App,
+    Component::Worker,
+    Component::Purge,
+    Component::Webhooks,
+];
 
 /// A store: everything in which it differs from the others. Functions that return an object return `None` if the
 /// operator does not run the store.
@@ -117,6 +126,7 @@ pub(super) fn of(component: Component) -> Option<&'static Definition> {
         | Component::Gateway
         | Component::Worker
         | Component::Purge
+        | Component::Webhooks
         | Component::Backup
         | Component::Verify
         | Component::Otel

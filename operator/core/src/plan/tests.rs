@@ -245,6 +245,9 @@ fn bases() -> [(Value, Option<&'static str>); 3] {
                 "profiles": ["caching", "queue", "observability", "vector"],
                 "observability": {"backend": {"managed": {}}},
                 "gateway": {"hosts": ["go.example.com"]},
+                "links": {"webhooks": [{
+                    "name": "crm", "url": "https://hooks.example.com", "secretRef": {"name": "crm"},
+                }]},
                 "monitoring": {"enabled": true},
             }),
             None,

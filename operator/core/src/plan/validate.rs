@@ -16,6 +16,7 @@ mod own_keys;
 mod pod_templates;
 mod requests;
 mod scaling;
+mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +63,7 @@ pub fn validate(
     facts: Facts,
     defaults: &Defaults,
 ) -> Result<ValidatedStack, ValidateError> {
-    let (spec, identity) = (&stack.spec, facts.identity);
+    let (spec, identity, mut optional) = (&stack.spec, facts.identity, facts.optional);
     let checksum_key = own_key(facts.checksum_key, &identity.name)?;
     let near = StoreContext {
         stack,
@@ -74,7 +75,6 @@ pub fn validate(
     check(stack, &mut held)?;
     let database = postgres::resolve(&near, facts.database);
     let database = held.part(Component::Postgres, database);
-    let mut optional = facts.optional;
     let cache = optional.remove(&Component::Cache);
     let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
     let draining = drain(stack, &facts.queue).draining();
@@ -102,6 +102,7 @@ pub fn validate(
         cache,
         queue,
         purge: purge(spec),
+        webhooks: webhooks::webhooks(&spec.links, &facts.missing_webhook_secrets),
         restore_from: backup::restore(&near, &identity, facts.restore_claim_usable, &mut held),
         collector,
         monitoring: held.part(Component::Stack, monitoring).flatten(),

@@ -6,8 +6,9 @@ mod gateways;
 mod profiles;
 mod variants;
 mod visitors;
+mod webhooks;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     ByteString,
@@ -109,6 +110,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
             usable: true,
         }),
         missing_keys: MissingKeys::default(),
+        missing_webhook_secrets: BTreeSet::new(),
         gateway: GatewayFacts {
             probe_key: references::probe_key(spec).map(|reference| {
                 Ok(Referenced {

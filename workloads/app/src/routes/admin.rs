@@ -7,6 +7,7 @@ pub mod dead_letters;
 pub mod links;
 pub mod overview;
 pub mod transfer;
+pub mod webhooks;
 
 use axum::{
     Json,

@@ -54,6 +54,7 @@ mod tests {
                 clients::bodies::{EraseRequest, TransferRequest},
                 dead_letters::bodies::SweepRequest,
                 links::bodies::{DisableRequest, LinksRequest, ReasonRequest},
+                webhooks::bodies::RetryRequest,
             },
             docs::bodies::{DocumentRequest, QueryRequest},
             shorten::ShortenRequest,
@@ -139,6 +140,7 @@ mod tests {
             ("ReasonRequest", fields_of::<ReasonRequest>()),
             ("TransferRequest", fields_of::<TransferRequest>()),
             ("EraseRequest", fields_of::<EraseRequest>()),
+            ("RetryRequest", fields_of::<RetryRequest>()),
             ("SweepRequest", fields_of::<SweepRequest>()),
             ("PortableLink", fields_of::<PortableLink>()),
         ] {

@@ -40,10 +40,11 @@ pub enum Action {
     ClientErased,
     DeadLetterReplayed,
     DeadLetterDropped,
+    WebhookRetried,
 }
 
 impl Action {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::LinkDisabled,
         Self::LinkEnabled,
         Self::LinkExpiryChanged,
@@ -56,6 +57,7 @@ impl Action {
         Self::ClientErased,
         Self::DeadLetterReplayed,
         Self::DeadLetterDropped,
+        Self::WebhookRetried,
     ];
 
     /// Returns the word for it in the table, in queries and in answers, which is the event of the log line as well.
@@ -74,6 +76,7 @@ impl Action {
             Self::ClientErased => "client_erased",
             Self::DeadLetterReplayed => "dead_letter_replayed",
             Self::DeadLetterDropped => "dead_letter_dropped",
+            Self::WebhookRetried => "webhook_retried",
         }
     }
 }
@@ -195,7 +198,7 @@ impl Audit {
 }
 
 /// Writes an entry by this connection, which may be in the transaction of the change.
-pub(super) async fn write(
+pub(in crate::store) async fn write(
     executor: impl PgExecutor<'_>,
     cause: &Cause,
     entry: &NewEntry,

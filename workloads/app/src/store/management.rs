@@ -26,7 +26,7 @@ pub use self::{
     record::{How, LinkRecord, LinkState, LinkTakedown},
     transfer::PortableLink,
 };
-use super::{Takedown, audit::Audit};
+use super::{Takedown, audit::Audit, webhooks::Outbox};
 use crate::{
     code::Code,
     rights::{Found, Rights},
@@ -71,6 +71,12 @@ impl Management {
     #[must_use]
     pub fn audit(&self) -> Audit {
         Audit::new(self.0.clone())
+    }
+
+    /// Returns the outbox of webhooks.
+    #[must_use]
+    pub fn outbox(&self) -> Outbox {
+        Outbox::new(self.0.clone())
     }
 
     /// Reads a link.

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 26] = [
+const MIGRATIONS: [(i64, &str, &str); 28] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -146,6 +146,16 @@ const MIGRATIONS: [(i64, &str, &str); 26] = [
         26,
         "erasures",
         include_str!("../../migrations/0026_erasures.sql"),
+    ),
+    (
+        27,
+        "webhooks",
+        include_str!("../../migrations/0027_webhooks.sql"),
+    ),
+    (
+        28,
+        "links_by_end",
+        include_str!("../../migrations/0028_links_by_end.sql"),
     ),
 ];
 

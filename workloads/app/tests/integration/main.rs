@@ -58,5 +58,6 @@ mod telemetry_faults;
 mod templates;
 mod transfer;
 mod visitors;
+mod webhooks;
 
 use shortener_testing::client;

@@ -541,6 +541,13 @@ async fn every_column_for_a_name_of_a_client_is_erased() {
         "links.notice",
         "links.reason",
         "links.url",
+        "webhook_deliveries.code",
+        "webhook_deliveries.event",
+        "webhook_deliveries.last_error",
+        "webhook_deliveries.receiver",
+        "webhook_receivers.expired_code",
+        "webhook_receivers.name",
+        "webhook_receivers.url",
     ];
     for column in columns {
         let (table, name) = column.split_once('.').unwrap();

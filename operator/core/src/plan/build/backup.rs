@@ -64,7 +64,9 @@ pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
         volume::config(STACK, name),
     ];
     let secrets = SECRETS.into_iter().zip(secrets(stack));
-    volumes.extend(secrets.map(|(name, secret)| volume::optional_secret(name, secret.name_any())));
+    volumes.extend(
+        secrets.map(|(name, secret)| volume::optional_secret(name, secret.name_any(), None)),
+    );
     let dump = dump(stack, backup);
     let (first, last) = match backup.place.bucket() {
         None => (None, dump),

@@ -20,19 +20,6 @@ use crate::{
     plan::{objects::pod, stores::certificates},
 };
 
-/// Fields of a pod that follow the app's `podTemplate`. The security context is one of them: some platforms assign the user.
-const FOLLOWED: [&str; 10] = [
-    "affinity",
-    "dnsConfig",
-    "dnsPolicy",
-    "hostAliases",
-    "nodeSelector",
-    "priorityClassName",
-    "runtimeClassName",
-    "schedulerName",
-    "securityContext",
-    "tolerations",
-];
 /// Number of seconds for which a time that was missed is made up for.
 pub(super) const HOUR: i64 = 3600;
 /// Number of seconds for which the last run can be looked at.
@@ -90,9 +77,7 @@ fn template(stack: &ValidatedStack, component: Component, pod: PodSpec) -> PodTe
         ..certificates::mounted(stack, component, pod)
     };
     let template = pod::without_sidecar(stack, component, String::new(), pod);
-    let changes = stack.pod_templates.get(&Component::App);
-    let placed = changes.and_then(|changes| changes.only(&FOLLOWED).onto(&template).ok());
-    let mut template = placed.unwrap_or(template);
+    let mut template = pod::placed_as_the_app(stack, template);
     // Without the checksum that restarts pods: each run reads its Secrets anew.
     let metadata = template.metadata.as_mut();
     if let Some(annotations) = metadata.and_then(|metadata| metadata.annotations.as_mut()) {

@@ -3,26 +3,52 @@
 
 use k8s_openapi::{
     api::networking::v1::{
-        NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
-        NetworkPolicyPort, NetworkPolicySpec,
+        IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule,
+        NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
     },
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
+
+use std::collections::BTreeSet;
 
 use super::{app, gateway, otel};
 use crate::{
     model::{
         metadata::{Component, component_name, selector, stack_labels},
-        stack::{Bucket, Collector, RestorePlace, Routing, ValidatedStack},
+        stack::{Bucket, Collector, RestorePlace, Routing, ValidatedStack, Webhook},
     },
     plan::{
         monitoring,
+        objects::pod,
         stores::{Definition, Port, TRACED, postgres},
     },
 };
 
 /// Ports of DNS servers: of most clusters, and of OpenShift.
 const DNS_PORTS: [i32; 2] = [53, 5353];
+
+/// The IPv4 addresses that are not public: special addresses of the registry of IANA, and multicast.
+const PRIVATE_V4: [&str; 15] = [
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+];
+/// The IPv6 addresses that are given out. Private ones, those of links, and IPv4 addresses in IPv6 are outside.
+const UNICAST_V6: &str = "2000::/3";
+/// Those of them that are not public: special addresses of the registry of IANA, and 6to4, which contains IPv4 addresses.
+const PRIVATE_V6: [&str; 4] = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"];
 
 /// Returns the NetworkPolicy `<stack>-default-deny`: no connection to any pod of the stack.
 pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
@@ -83,14 +109,53 @@ pub fn worker(stack: &ValidatedStack) -> NetworkPolicy {
 pub fn purge(stack: &ValidatedStack) -> Option<NetworkPolicy> {
     stack.purge.schedule.as_ref()?;
     let policy = policy(stack, Component::Purge, Vec::new());
+    Some(match own_stores(stack) {
+        Some(rules) => with_egress(policy, rules),
+        None => policy,
+    })
+}
+
+/// Returns the NetworkPolicy `<stack>-webhooks`: scrapes of the internal port, and its own connections to names, the
+/// database, the collector and the ports of the receivers at public addresses only. The address of an external database or
+/// collector stands in a Secret or has a name, so it may then connect to everything, and the program alone refuses private
+/// addresses.
+pub fn webhooks(stack: &ValidatedStack) -> Option<NetworkPolicy> {
+    stack.webhooks.first()?;
+    let rules = vec![allow(scrapers(stack), monitoring::INTERNAL_PORT)];
+    let policy = policy(stack, Component::Webhooks, rules);
+    Some(match own_stores(stack) {
+        Some(rules) => with_egress(policy, [rules, vec![receivers(stack)]].concat()),
+        None => policy,
+    })
+}
+
+/// Returns the rule for connections to the receivers of webhooks.
+fn receivers(stack: &ValidatedStack) -> NetworkPolicyEgressRule {
+    let ports: BTreeSet<i32> = stack.webhooks.iter().map(Webhook::port).collect();
+    let block = |cidr: &str, except: &[&str]| NetworkPolicyPeer {
+        ip_block: Some(IPBlock {
+            cidr: cidr.to_owned(),
+            except: Some(pod::strings(except)),
+        }),
+        ..NetworkPolicyPeer::default()
+    };
+    NetworkPolicyEgressRule {
+        to: Some(vec![
+            block("0.0.0.0/0", &PRIVATE_V4),
+            block(UNICAST_V6, &PRIVATE_V6),
+        ]),
+        ports: Some(ports.into_iter().map(|port| ip_port("TCP", port)).collect()),
+    }
+}
+
+/// Returns the rules for connections to names, the database and the collector; `None` if one of them is external.
+fn own_stores(stack: &ValidatedStack) -> Option<Vec<NetworkPolicyEgressRule>> {
     let collector = stack.collector.as_ref();
     let external = matches!(collector, Some(Collector::External { .. }));
-    let Some(database) = database(stack).filter(|_| !external) else {
-        return Some(policy);
-    };
+    let database = database(stack).filter(|_| !external)?;
     let collector = collector.map(|_| to_pods(stack, Component::Otel, otel::GRPC_PORT));
     let rules = [names(), database].into_iter().chain(collector);
-    Some(with_egress(policy, rules.collect()))
+    Some(rules.collect())
 }
 
 /// Returns the NetworkPolicy `<stack>-backup`: no connections to it, and its own to names, the database and the object store
@@ -236,6 +301,7 @@ fn clients(stack: &ValidatedStack, components: &[Component]) -> Vec<NetworkPolic
     let exists = |component: &&Component| match component {
         Component::Worker => stack.queue.is_some() || stack.is_held(Component::Worker),
         Component::Purge => stack.purge.schedule.is_some(),
+        Component::Webhooks => !stack.webhooks.is_empty(),
         Component::Backup => stack.backup.is_some(),
         _ => true,
     };
@@ -332,6 +398,30 @@ mod tests {
             let spec = purge(&open).unwrap().spec.unwrap();
             assert_eq!(spec.policy_types.unwrap(), ["Ingress"]);
             assert_eq!(spec.egress, None);
+        }
+    }
+
+    #[test]
+    fn webhooks_reach_their_own_stores_and_public_addresses_and_only_scrapers_reach_them() {
+        let stack = every_profile().webhooks();
+        golden("network-policy-webhooks", &webhooks(&stack).unwrap());
+        assert_eq!(webhooks(&every_profile()), None);
+        let admits = |policy: NetworkPolicy| {
+            let rules = policy.spec.unwrap().ingress.unwrap();
+            let peers = rules.into_iter().flat_map(|rule| rule.from.unwrap());
+            peers
+                .collect::<Vec<_>>()
+                .contains(&pods(&stack, Component::Webhooks))
+        };
+        assert!(admits(store(&stack, &postgres::STORE)) && admits(otel(&stack)));
+        assert!(!admits(store(&stack, &stores::cache::STORE)));
+        assert!(!admits(store(&stack, &stores::rabbitmq::STORE)));
+        for open in [
+            every_profile().external_database().webhooks(),
+            minimal_stack().external_collector().webhooks(),
+        ] {
+            let spec = webhooks(&open).unwrap().spec.unwrap();
+            assert_eq!((spec.policy_types.unwrap().len(), spec.egress), (1, None));
         }
     }
 

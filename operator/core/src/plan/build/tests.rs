@@ -162,9 +162,9 @@ fn a_held_component_lacks_its_objects_and_no_other_does() {
 
 #[test]
 fn a_new_stack_without_its_database_has_its_stores_and_its_gateway_and_no_program() {
-    let stack = holding(every_profile(), &[Component::Postgres]);
+    let stack = holding(every_profile().webhooks(), &[Component::Postgres]);
     let names = names(&stack);
-    for absent in ["app", "worker"] {
+    for absent in ["app", "worker", "webhooks"] {
         let absent = format!("Deployment/acme-{absent}");
         assert!(!names.contains(&absent), "{absent}");
     }
@@ -230,6 +230,48 @@ fn backups_add_a_cron_job_and_what_its_pods_need() {
         "CronJob/acme-verify",
     ];
     assert_eq!(names, expected);
+}
+
+#[test]
+fn webhooks_add_a_deployment_and_what_its_pod_needs() {
+    let expected = [
+        "NetworkPolicy/acme-webhooks",
+        "ServiceAccount/acme-webhooks",
+        "Deployment/acme-webhooks",
+    ];
+    assert_eq!(beyond_minimal(&minimal_stack().webhooks()), expected);
+    let observed = names(&minimal_stack().observability());
+    let mut names = names(&minimal_stack().observability().webhooks());
+    names.retain(|name| !observed.contains(name));
+    let [policy, account, deployment] = expected;
+    let metrics = "Service/acme-webhooks-metrics";
+    assert_eq!(names, [policy, account, metrics, deployment]);
+}
+
+#[test]
+fn every_migration_knows_the_receivers_of_webhooks() {
+    let told = |stack: &ValidatedStack| {
+        let children = build(stack).children;
+        let deployments = children.deployments.into_iter();
+        let jobs = children.cron_jobs.into_iter();
+        let jobs = jobs.map(|job| job.spec.unwrap().job_template.spec.unwrap().template);
+        let templates = deployments
+            .map(|deployment| deployment.spec.unwrap().template)
+            .chain(jobs);
+        let containers = templates.flat_map(|template| {
+            let pod = template.spec.unwrap();
+            pod.init_containers.unwrap_or_default()
+        });
+        let migrations =
+            containers.filter(|container| container.args == Some(vec!["migrate".to_owned()]));
+        let told = migrations.map(|container| {
+            let mut env = container.env.unwrap().into_iter();
+            env.any(|variable| variable.name == "WEBHOOKS")
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(told(&every_profile().webhooks()), [true; 4]);
+    assert_eq!(told(&every_profile()), [false; 3]);
 }
 
 #[test]
@@ -447,7 +489,7 @@ fn a_stack_with_an_external_database_has_no_store() {
 #[test]
 fn children_of_two_stacks_never_have_the_same_name() {
     let stacks = [
-        every_profile(),
+        every_profile().webhooks(),
         every_profile().standalone(),
         every_profile().gateway_api().host("go.test").tls("go-tls"),
     ];
@@ -526,7 +568,7 @@ fn without_a_second_pod_there_is_no_budget() {
 
 #[test]
 fn a_stopped_stack_has_no_pods() {
-    let children = build(&every_profile().stopped()).children;
+    let children = build(&every_profile().webhooks().stopped()).children;
     let deployments = children.deployments.into_iter();
     let sets = children.stateful_sets.into_iter();
     let replicas: Vec<_> = deployments
@@ -538,7 +580,7 @@ fn a_stopped_stack_has_no_pods() {
 
 #[test]
 fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
-    let stack = every_profile();
+    let stack = every_profile().webhooks();
     let children = build(&stack).children;
     let mut selectors: BTreeMap<String, Vec<LabelSelector>> = BTreeMap::new();
     let mut add = |name: String, selector: LabelSelector| {
@@ -566,17 +608,18 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
     let whole_stack = selectors.remove("acme-default-deny").unwrap();
     assert_eq!(whole_stack[0].match_labels.as_ref().unwrap().len(), 2);
     let stores = stores::managed(&stack).into_iter();
-    for component in [Component::App, Component::Worker] {
+    for component in [Component::App, Component::Worker, Component::Webhooks] {
         let metrics = selectors.remove(&monitoring::service_name("acme", component));
         let labels = metrics.unwrap()[0].match_labels.clone();
         assert_eq!(labels, Some(selector_labels("acme", component)));
     }
-    // No Service selects the workers or the purge, and a single pod has no budget.
+    // No other Service selects the workers, the purge or the delivery of webhooks, and a single pod has no budget.
     let served = [
         (Component::App, 4),
         (Component::Gateway, 4),
         (Component::Worker, 2),
         (Component::Purge, 1),
+        (Component::Webhooks, 2),
         (Component::Otel, 3),
     ];
     for (component, uses) in stores.map(|(store, _)| (store.component, 3)).chain(served) {

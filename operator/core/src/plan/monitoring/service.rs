@@ -1,4 +1,4 @@
-//! A headless Service that resolves to every pod of the app or the workers, for scrapers. The public Service resolves
+//! A headless Service that resolves to every pod of the app, the workers or the delivery of webhooks, for scrapers. The public Service resolves
 //! to a single address and omits the internal port.
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
@@ -17,8 +17,8 @@ pub fn service_name(stack: &str, component: Component) -> String {
     format!("{}-metrics", component_name(stack, component))
 }
 
-/// Returns the Service `<stack>-<component>-metrics` of the app or the workers, or `None` if nothing reads the
-/// metrics.
+/// Returns the Service `<stack>-<component>-metrics` of one of the stack's own programs, or `None` if nothing
+/// reads the metrics.
 pub fn service(stack: &ValidatedStack, component: Component) -> Option<Service> {
     if !stack.has_metrics_consumer() {
         return None;

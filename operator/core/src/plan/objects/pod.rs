@@ -29,6 +29,20 @@ pub(in crate::plan) const WITHOUT_SIDECAR: [(&str, &str); 2] = [
     ("linkerd.io/inject", "disabled"),
 ];
 
+/// Fields of a pod that follow the app's `podTemplate`. The security context is one of them: some platforms assign the user.
+const FOLLOWED: [&str; 10] = [
+    "affinity",
+    "dnsConfig",
+    "dnsPolicy",
+    "hostAliases",
+    "nodeSelector",
+    "priorityClassName",
+    "runtimeClassName",
+    "schedulerName",
+    "securityContext",
+    "tolerations",
+];
+
 /// Adds the settings common to all pods to a component's pod, then the user's changes. A change of `checksum` restarts the
 /// pods, and so does one of a Secret that the user's settings name.
 pub(in crate::plan) fn template(
@@ -57,6 +71,16 @@ pub(in crate::plan) fn without_sidecar(
         annotations.extend(without);
     }
     changed(stack, component, template)
+}
+
+/// Returns a template of pods that run where the app's pods run, with these changes of the app's `podTemplate` and no other.
+pub(in crate::plan) fn placed_as_the_app(
+    stack: &ValidatedStack,
+    template: PodTemplateSpec,
+) -> PodTemplateSpec {
+    let changes = stack.pod_templates.get(&Component::App);
+    let placed = changes.and_then(|changes| changes.only(&FOLLOWED).onto(&template).ok());
+    placed.unwrap_or(template)
 }
 
 fn common(
@@ -217,8 +241,14 @@ pub(in crate::plan) fn with_timing(
     }
 }
 
-/// Returns a variable with a literal value.
+/// Returns a variable with a literal value. Kubernetes replaces `$(NAME)` by the value of another variable, also one from a
+/// Secret, and makes `$` of `$$`.
 pub(in crate::plan) fn env(name: &str, value: impl Into<String>) -> EnvVar {
+    referring_env(name, value.into().replace('$', "$$"))
+}
+
+/// Returns a variable whose value may refer to those before it as `$(NAME)`.
+pub(in crate::plan) fn referring_env(name: &str, value: impl Into<String>) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
         value: Some(value.into()),
@@ -285,4 +315,20 @@ pub(in crate::plan) fn digest(config: &str) -> String {
 /// Returns owned copies of literal strings.
 pub(in crate::plan) fn strings(values: &[&str]) -> Vec<String> {
     values.iter().map(|&value| value.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_value_refers_to_no_other_variable() {
+        let value = env(
+            "LINKS_ROOT_TARGET",
+            "https://a.test/?$(DATABASE_PASSWORD)&$$",
+        )
+        .value;
+        let escaped = "https://a.test/?$$(DATABASE_PASSWORD)&$$$$";
+        assert_eq!(value.as_deref(), Some(escaped));
+    }
 }

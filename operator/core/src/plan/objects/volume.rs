@@ -56,19 +56,15 @@ pub(in crate::plan) fn secret(name: &str, secret: String, key: Option<&str>) -> 
     }
 }
 
-/// Returns a volume with a file for each key of a Secret, which need not exist: the pod starts without it, and the
-/// files appear with it. Only the pod's group can read them.
-pub(in crate::plan) fn optional_secret(name: &str, secret: String) -> Volume {
-    Volume {
-        name: name.to_owned(),
-        secret: Some(SecretVolumeSource {
-            secret_name: Some(secret),
-            optional: Some(true),
-            default_mode: Some(0o440),
-            ..SecretVolumeSource::default()
-        }),
-        ..Volume::default()
+/// Returns a volume like [`secret`] of a Secret and a key that need not exist: the pod starts without them, and the files
+/// appear with them. Only the pod's group can read them.
+pub(in crate::plan) fn optional_secret(name: &str, from: String, key: Option<&str>) -> Volume {
+    let mut volume = secret(name, from, key);
+    if let Some(source) = &mut volume.secret {
+        source.optional = Some(true);
+        source.default_mode = Some(0o440);
     }
+    volume
 }
 
 /// Returns a scratch volume that is deleted with the pod.

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 pub(super) use resolve::RULE;
 pub(in crate::plan) use resolve::resolve;
 
-use super::{Definition, PROGRAMS, Port, StoreCondition, common};
+use super::{Definition, JOB_CLIENTS, Port, StoreCondition, common};
 use crate::{
     api::{Profile, ShortenerStackSpec},
     model::{access::Part, credentials::API_KEY, external::ExternalReference, metadata::Component},
@@ -27,7 +27,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     // The API key has a separate reference in the spec.
     parts: &[Part::Host, Part::Port],
     ports: &PORTS,
-    clients: &PROGRAMS,
+    clients: &JOB_CLIENTS,
     egress: false,
     wanted: |_| true,
     external,

@@ -14,7 +14,7 @@ pub(in crate::plan) use condition::DRAINING;
 pub(super) use resolve::RULE;
 pub(in crate::plan) use resolve::resolve;
 
-use super::{Definition, PROGRAMS, Port, StoreCondition};
+use super::{Definition, JOB_CLIENTS, Port, StoreCondition};
 use crate::{
     api::{Profile, ShortenerStackSpec},
     model::{
@@ -42,7 +42,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
         Part::Password,
     ],
     ports: &PORTS,
-    clients: &PROGRAMS,
+    clients: &JOB_CLIENTS,
     egress: false,
     wanted: |_| true,
     external,

@@ -7,40 +7,45 @@ const POD_SETTINGS: [&str; 3] = ["image", "podTemplate", "resources"];
 
 /// Returns the components whose pods a field concerns.
 pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
-    use Component::{App, Cache, Gateway, Otel, Postgres, Qdrant, Rabbitmq, Telemetry, Worker};
+    use Component::{
+        App, Cache, Gateway, Otel, Postgres, Qdrant, Rabbitmq, Telemetry, Webhooks, Worker,
+    };
     let setting = |place: usize| {
         let field = fields.get(place);
         field.is_some_and(|field| POD_SETTINGS.contains(field))
     };
-    let store = |component: Component| match fields.get(1..) {
+    let store = |component: Component, clients: &[Component]| match fields.get(1..) {
         Some(["managed", _, ..]) => vec![component],
-        _ => vec![component, App, Worker],
+        _ => [&[component], clients].concat(),
     };
     match fields {
         ["gateway" | "workers", "replicas" | "autoscaling", ..] => vec![],
         // The connections of each pod to the database follow from their number.
         ["app", "replicas" | "autoscaling", ..] => vec![App],
-        // The workers' pods migrate the database as the app does.
-        ["app", ..] => vec![App, Worker],
+        // The pods of the other programs migrate the database as the app does.
+        ["app", ..] => vec![App, Worker, Webhooks],
         ["workers", "purge", ..] => vec![App, Worker],
         ["workers", ..] => vec![Worker],
         ["gateway", ..] if setting(1) => vec![Gateway],
+        // The public URL follows from them.
+        ["gateway"] | ["gateway", "hosts" | "tls", ..] => vec![App, Gateway, Webhooks],
         ["gateway", ..] => vec![App, Gateway],
         // A worker can remove expired data, too.
         ["links", "clicks", ..] => vec![App, Worker],
-        [
-            "rateLimits" | "links" | "console" | "logs" | "publicUrl",
-            ..,
-        ] => vec![App],
+        // Every migration writes the receivers to the database.
+        ["links"] | ["links", "webhooks", ..] => vec![App, Worker, Webhooks],
+        // The messages contain short URLs.
+        ["publicUrl", ..] => vec![App, Webhooks],
+        ["rateLimits" | "links" | "console" | "logs", ..] => vec![App],
         // The app compares the size of the data with it.
         ["database", "managed", "storage"] => vec![Postgres, App],
-        ["database", ..] => store(Postgres),
-        ["cache", ..] => store(Cache),
-        ["queue", ..] => store(Rabbitmq),
-        ["vector", ..] => store(Qdrant),
+        ["database", ..] => store(Postgres, &[App, Worker, Webhooks]),
+        ["cache", ..] => store(Cache, &[App]),
+        ["queue", ..] => store(Rabbitmq, &[App, Worker]),
+        ["vector", ..] => store(Qdrant, &[App, Worker]),
         ["observability", "collector", "managed", _, ..] => vec![Otel],
         ["observability", "backend", "managed", _, ..] => vec![Telemetry],
-        ["observability", ..] => vec![Otel, Telemetry, App, Worker],
+        ["observability", ..] => vec![Otel, Telemetry, App, Worker, Webhooks],
         ["monitoring", ..] => vec![Telemetry],
         ["imagePullSecrets", ..] => Component::WITH_PODS.to_vec(),
         ["profiles", ..] => {

@@ -247,7 +247,7 @@ fn templates(children: &Children) -> Vec<PodTemplateSpec> {
 
 #[test]
 fn every_workload_is_recorded_and_held_with_its_configuration() {
-    let stack = every_profile().backed_up();
+    let stack = every_profile().backed_up().webhooks();
     let (before, records) = applied(&stack, &release(1));
     assert_eq!(records.len(), Component::WITH_PODS.len());
     for component in CONFIGURED {
@@ -269,6 +269,7 @@ fn every_workload_is_recorded_and_held_with_its_configuration() {
         "Deployment/acme-otel",
         "Deployment/acme-app",
         "Deployment/acme-worker",
+        "Deployment/acme-webhooks",
         "Deployment/acme-gateway",
         "CronJob/acme-purge",
         "CronJob/acme-backup",

@@ -56,6 +56,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         restore_claim_usable: Ok(false),
         vector_key: None,
         missing_keys: MissingKeys::default(),
+        missing_webhook_secrets: BTreeSet::new(),
         gateway: GatewayFacts::default(),
         rival: None,
         programs: BTreeMap::new(),

@@ -225,7 +225,8 @@ pub(in crate::routes) fn record(actions: &[Action], link: &LinkRecord, cause: &C
             | Action::LinksImported
             | Action::ClientErased
             | Action::DeadLetterReplayed
-            | Action::DeadLetterDropped => {}
+            | Action::DeadLetterDropped
+            | Action::WebhookRetried => {}
         }
     }
 }

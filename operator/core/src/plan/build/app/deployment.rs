@@ -17,7 +17,7 @@ use crate::{
         stack::{App, Auth, Routing, ValidatedStack},
     },
     plan::{
-        build::otel,
+        build::{otel, webhooks},
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
         objects::{deployment, memory, pod, volume},
         stores::{certificates, clients, external::MIGRATE, postgres},
@@ -71,7 +71,7 @@ fn checksum(stack: &ValidatedStack) -> String {
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {
     // The kubelet updates the files, so the checksum of the pods leaves the Secrets out: new keys restart nothing.
     let keys = stack.app.auth.iter().flat_map(secrets);
-    let keys = keys.map(|(name, _, secret)| volume::optional_secret(name, secret.to_owned()));
+    let keys = keys.map(|(name, _, secret)| volume::optional_secret(name, secret.to_owned(), None));
     let keys = Some(keys.collect::<Vec<_>>()).filter(|keys| !keys.is_empty());
     PodSpec {
         init_containers: Some(vec![migrate(stack, env(stack))]),
@@ -100,8 +100,10 @@ fn secrets(auth: &Auth) -> impl Iterator<Item = (&'static str, &'static str, &st
         .chain(proxy)
 }
 
-/// Returns the init container that migrates the database to the schema of this release.
-pub(in crate::plan::build) fn migrate(stack: &ValidatedStack, env: Vec<EnvVar>) -> Container {
+/// Returns the init container that migrates the database to the schema of this release, and writes the receivers of
+/// webhooks to it.
+pub(in crate::plan::build) fn migrate(stack: &ValidatedStack, mut env: Vec<EnvVar>) -> Container {
+    env.extend(webhooks::receivers(stack));
     Container {
         args: Some(vec!["migrate".to_owned()]),
         resources: Some(pod::resources(["10m", "16Mi"], ["1", "128Mi"])),

@@ -38,7 +38,7 @@ pub(in crate::plan::build) fn env(stack: &ValidatedStack, component: Component) 
     let attributes = attributes.map(|(name, value)| format!("{name}={value}"));
     vec![
         pod::env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
-        pod::env("OTEL_RESOURCE_ATTRIBUTES", attributes.join(",")),
+        pod::referring_env("OTEL_RESOURCE_ATTRIBUTES", attributes.join(",")),
     ]
 }
 
@@ -46,7 +46,7 @@ pub(in crate::plan::build) fn env(stack: &ValidatedStack, component: Component) 
 mod tests {
     use super::*;
     use crate::{
-        plan::build::{app, worker},
+        plan::build::{app, webhooks, worker},
         testing::{
             golden,
             stack::{every_profile, minimal_stack},
@@ -74,8 +74,12 @@ mod tests {
 
     #[test]
     fn the_name_of_the_pod_stands_before_what_refers_to_it() {
-        let stack = every_profile();
-        for deployment in [app::deployment(&stack), worker::deployment(&stack).unwrap()] {
+        let stack = every_profile().webhooks();
+        for deployment in [
+            app::deployment(&stack),
+            worker::deployment(&stack).unwrap(),
+            webhooks::deployment(&stack).unwrap(),
+        ] {
             let pod = deployment.spec.unwrap().template.spec.unwrap();
             let env = pod.containers[0].env.clone().unwrap();
             let place = |name: &str| env.iter().position(|variable| variable.name == name);

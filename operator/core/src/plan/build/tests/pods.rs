@@ -10,7 +10,7 @@ use crate::{model::pod_uses, testing::stack::every_profile};
 
 #[test]
 fn pods_carry_the_labels_that_select_them() {
-    let children = build(&every_profile()).children;
+    let children = build(&every_profile().webhooks()).children;
     let deployments = children.deployments.into_iter();
     let sets = children.stateful_sets.into_iter();
     let templates = deployments
@@ -59,7 +59,7 @@ pub(super) fn pods(stack: &ValidatedStack) -> Vec<(String, PodSpec)> {
 
 #[test]
 fn every_pod_meets_the_restricted_profile() {
-    for stack in [every_profile(), every_profile().standalone()] {
+    for stack in [every_profile().webhooks(), every_profile().standalone()] {
         for (name, pod) in pods(&stack) {
             let security = pod.security_context.as_ref().unwrap();
             assert_eq!(security.run_as_non_root, Some(true), "{name}");

@@ -9,6 +9,8 @@ use crate::{
 pub(super) const MAX: i32 = 200;
 /// Connections that PostgreSQL keeps for its superuser, and those of the CronJob that removes expired data.
 const OTHERS: i32 = 3 + 2;
+/// Connections of the pods of a rollout of the delivery of webhooks.
+const OF_WEBHOOKS: i32 = 8;
 /// Connections of the pods of up to 14 workers. Their number often changes, and must not restart the app.
 const OF_WORKERS: i32 = 60;
 /// Connections of one worker.
@@ -26,10 +28,20 @@ fn app_pods(stack: &ValidatedStack) -> i32 {
     limits.map_or(stack.app.replicas, |limits| limits.max_replicas) + 1
 }
 
+/// Returns the connections of all pods but those of the app and the workers.
+fn others(stack: &ValidatedStack) -> i32 {
+    let webhooks = if stack.webhooks.is_empty() {
+        0
+    } else {
+        OF_WEBHOOKS
+    };
+    OTHERS + webhooks
+}
+
 /// Returns the size of a pool of the app with which all its pods fit, or the smallest one.
 fn pool(stack: &ValidatedStack) -> i32 {
     let workers = if stack.queue.is_some() { OF_WORKERS } else { 0 };
-    let room = (MAX - OTHERS - workers) / app_pods(stack) - BESIDE;
+    let room = (MAX - others(stack) - workers) / app_pods(stack) - BESIDE;
     let [.., smallest] = POOLS;
     let fitting = POOLS.into_iter().find(|pool| *pool <= room);
     fitting.unwrap_or(smallest)
@@ -45,8 +57,8 @@ pub(in crate::plan) fn smaller_pool(stack: &ValidatedStack) -> Option<i32> {
 /// Returns the verdict on a database that is ready and to which the pods may open more connections than it accepts.
 pub(super) fn verdict(stack: &ValidatedStack, ready: Verdict) -> Verdict {
     let workers = stack.queue.as_ref().map(|queue| queue.workers.most() + 1);
-    let all =
-        OTHERS + app_pods(stack) * (pool(stack) + BESIDE) + workers.unwrap_or_default() * OF_WORKER;
+    let of_app = app_pods(stack) * (pool(stack) + BESIDE);
+    let all = others(stack) + of_app + workers.unwrap_or_default() * OF_WORKER;
     if all <= MAX || ready.reason != PODS_READY {
         return ready;
     }
@@ -114,6 +126,14 @@ mod tests {
         assert_eq!(smaller_pool(&stack), Some(2));
         assert_eq!(smaller_pool(&stack.external_database()), None);
         assert_eq!(smaller_pool(&minimal_stack()), None);
+    }
+
+    #[test]
+    fn the_delivery_of_webhooks_has_connections_of_its_own() {
+        let mut stack = minimal_stack();
+        stack.app.replicas = 15;
+        assert_eq!(pool(&stack), 10);
+        assert_eq!(pool(&stack.webhooks()), 5);
     }
 
     #[test]

@@ -39,8 +39,8 @@ fn prometheus(stack: &ValidatedStack) -> String {
     include_str!("prometheus.yaml")
         .replace("%APP%", &metrics(Component::App))
         .replace("%WORKER%", &metrics(Component::Worker))
-        .replace("%APP_PORT%", &monitoring::INTERNAL_PORT.to_string())
-        .replace("%WORKER_PORT%", &monitoring::INTERNAL_PORT.to_string())
+        .replace("%WEBHOOKS%", &metrics(Component::Webhooks))
+        .replace("%INTERNAL_PORT%", &monitoring::INTERNAL_PORT.to_string())
         .replace(
             "%COLLECTOR%",
             &component_name(&identity.name, Component::Otel),
@@ -103,9 +103,13 @@ mod tests {
     #[test]
     fn prometheus_reads_every_pod_of_app_and_workers_under_the_labels_of_the_alerts() {
         let jobs = file(PROMETHEUS)["scrape_configs"].clone();
-        for (place, service) in ["acme-app-metrics", "acme-worker-metrics"]
-            .iter()
-            .enumerate()
+        for (place, service) in [
+            "acme-app-metrics",
+            "acme-worker-metrics",
+            "acme-webhooks-metrics",
+        ]
+        .iter()
+        .enumerate()
         {
             assert_eq!(jobs[place]["dns_sd_configs"][0]["names"], json!([service]));
             let labels = &jobs[place]["relabel_configs"];

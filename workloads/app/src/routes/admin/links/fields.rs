@@ -47,7 +47,7 @@ pub(super) fn disable(body: Map<String, Value>) -> Result<(Change, String), Erro
 ///
 /// # Errors
 /// Returns [`Error::InvalidFields`] if it is no text.
-pub(super) fn reason(body: Map<String, Value>) -> Result<Option<String>, Error> {
+pub(in crate::routes::admin) fn reason(body: Map<String, Value>) -> Result<Option<String>, Error> {
     let ReasonRequest { reason } = body::fields(body)?;
     let mut faults = Faults::default();
     let reason = admin::reason(reason, &mut faults);

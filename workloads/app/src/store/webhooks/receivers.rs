@@ -1,0 +1,52 @@
+//! The table of the receivers: `app migrate` makes it equal to the settings.
+
+use anyhow::Context;
+use sqlx::{ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions};
+
+use crate::webhooks::{Receiver, Receivers};
+
+/// Nothing limits the statements: many deliveries may go with a receiver. The lock keeps other pods away.
+const BEGIN: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; \
+    SELECT pg_advisory_xact_lock(hashtextextended('shortener-webhooks', 0))";
+
+/// A receiver that begins to get expired links gets those that expire from then on.
+const UPSERT: &str = "INSERT INTO webhook_receivers (name, url, events) VALUES ($1, $2, $3) \
+    ON CONFLICT (name) DO UPDATE SET url = excluded.url, events = excluded.events, \
+        expired_at = CASE WHEN 'link.expired' = ANY (webhook_receivers.events) \
+            THEN webhook_receivers.expired_at ELSE now() END \
+    WHERE (webhook_receivers.url, webhook_receivers.events) IS DISTINCT FROM (excluded.url, excluded.events)";
+
+const REMOVE: &str = "WITH gone AS (DELETE FROM webhook_receivers WHERE name <> ALL ($1) RETURNING name) \
+    DELETE FROM webhook_deliveries WHERE receiver IN (SELECT name FROM gone)";
+
+/// Stores the receivers. Those that are not in the list go, with what was not delivered to them.
+///
+/// # Errors
+/// Fails if the database is down.
+pub async fn apply(options: PgConnectOptions, receivers: &Receivers) -> anyhow::Result<()> {
+    let options = options.application_name("shortener-migrate");
+    let mut connection = options
+        .connect()
+        .await
+        .context("cannot store the receivers")?;
+    let stored = store(&mut connection, receivers).await;
+    stored.context("cannot store the receivers")?;
+    let _ = connection.close().await;
+    Ok(())
+}
+
+async fn store(
+    connection: &mut PgConnection,
+    Receivers(receivers): &Receivers,
+) -> Result<(), sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
+    let names: Vec<&str> = receivers.iter().map(|receiver| &*receiver.name).collect();
+    let remove = sqlx::query(REMOVE).bind(names);
+    remove.execute(&mut *transaction).await?;
+    for Receiver { name, url, events } in receivers {
+        let upsert = sqlx::query(UPSERT).bind(name).bind(url.as_str());
+        upsert.bind(events).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await
+}

@@ -1,0 +1,113 @@
+//! The metrics of the sender.
+
+use std::sync::atomic::AtomicU32;
+
+use prometheus_client::{
+    collector::Collector,
+    metrics::{counter::Counter, family::Family, gauge, info::Info},
+    registry::Registry,
+};
+use shortener_common::metrics::{Gauge, gauge};
+
+use super::Receivers;
+use crate::store::webhooks::deliveries::ReceiverState;
+
+type ByReceiver = [(&'static str, String); 1];
+type ByOutcome = [(&'static str, String); 2];
+
+/// The results of attempts.
+pub const DELIVERED: &str = "delivered";
+pub const FAILED: &str = "failed";
+pub const GIVEN_UP: &str = "given_up";
+
+/// All metrics of this process.
+#[derive(Debug)]
+pub struct Metrics {
+    attempts: Family<ByOutcome, Counter>,
+    waiting: Family<ByOutcome, gauge::Gauge>,
+    secrets: Family<ByReceiver, gauge::Gauge<u32, AtomicU32>>,
+    registry: Registry,
+    /// 1 while the database answers.
+    pub database_up: Gauge,
+}
+
+impl Metrics {
+    /// Returns the metrics of these receivers. Every series exists from the first scrape on.
+    #[must_use]
+    pub fn of(Receivers(receivers): &Receivers) -> Self {
+        let mut registry = Registry::default();
+        let metrics = Self {
+            attempts: Family::default(),
+            waiting: Family::default(),
+            secrets: Family::default(),
+            database_up: gauge(&mut registry, "database_up", "1 while the database answers"),
+            registry: Registry::default(),
+        };
+        for receiver in receivers {
+            for outcome in [DELIVERED, FAILED, GIVEN_UP] {
+                drop(
+                    metrics
+                        .attempts
+                        .get_or_create(&labels(&receiver.name, "outcome", outcome)),
+                );
+            }
+            metrics.has_secret(&receiver.name, false);
+        }
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("shortener_build", "The version that is running", build);
+        registry.register(
+            "webhook_attempts",
+            "Attempts to deliver a message, by receiver and outcome; given_up is the last failure of a message",
+            metrics.attempts.clone(),
+        );
+        registry.register(
+            "webhook_deliveries",
+            "Messages that were not delivered, by receiver and state",
+            metrics.waiting.clone(),
+        );
+        registry.register(
+            "webhook_secret",
+            "1 while the receiver has a valid secret; without one it is sent nothing",
+            metrics.secrets.clone(),
+        );
+        Self {
+            registry,
+            ..metrics
+        }
+    }
+
+    /// Adds metrics of other parts of the process.
+    pub fn register(&mut self, collector: Box<dyn Collector>) {
+        self.registry.register_collector(collector);
+    }
+
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(super) fn count(&self, receiver: &str, outcome: &'static str) {
+        let labels = labels(receiver, "outcome", outcome);
+        self.attempts.get_or_create(&labels).inc();
+    }
+
+    pub(super) fn has_secret(&self, receiver: &str, has: bool) {
+        let labels = [("receiver", receiver.to_owned())];
+        self.secrets.get_or_create(&labels).set(u32::from(has));
+    }
+
+    pub(super) fn show(&self, receiver: &ReceiverState) {
+        for (state, number) in [
+            ("pending", receiver.pending),
+            ("failing", receiver.failing),
+            ("given_up", receiver.given_up),
+        ] {
+            let labels = labels(&receiver.name, "state", state);
+            self.waiting.get_or_create(&labels).set(number);
+        }
+    }
+}
+
+fn labels(receiver: &str, label: &'static str, value: &'static str) -> ByOutcome {
+    [("receiver", receiver.to_owned()), (label, value.to_owned())]
+}

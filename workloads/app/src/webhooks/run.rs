@@ -1,0 +1,156 @@
+//! Startup and shutdown of `app webhooks`: stop taking deliveries, finish the requests in progress, end.
+
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+
+use prometheus_client::registry::Registry;
+use shortener_common::{
+    backends::Backends,
+    database::{AdmissionMetrics, Database},
+    internal::{self, Process},
+    server::{self, ServerSettings, listen},
+};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::sleep};
+
+use super::{
+    Receivers,
+    client::{Client, Trust},
+    metrics::Metrics,
+    sender::Sender,
+};
+use crate::{config::WebhooksArgs, store::webhooks::Outbox};
+
+/// The connections to the database, for statements that are short.
+const DATABASE_CONNECTIONS: u32 = 4;
+/// The read and write timeout of the internal port.
+const INTERNAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time between two looks at the numbers of deliveries.
+const COUNT_PERIOD: Duration = Duration::from_secs(30);
+
+/// A sender that listens on its internal port but sends nothing yet.
+pub struct Webhooks {
+    internal: TcpListener,
+    receivers: Receivers,
+    sender: Sender,
+    probed: Probed,
+}
+
+/// The state for probes and scrapes.
+#[derive(Clone)]
+struct Probed {
+    metrics: Arc<Metrics>,
+    database: Database,
+    stop: watch::Sender<bool>,
+}
+
+impl Process for Probed {
+    /// Receivers that are down and secrets that are missing are no reason: another pod would find them like this, too.
+    fn unready(&self) -> Option<&'static str> {
+        match *self.stop.borrow() {
+            true => Some("draining"),
+            false => None,
+        }
+    }
+
+    fn registry(&self) -> &Registry {
+        self.metrics.registry()
+    }
+
+    fn backends(&self) -> Backends {
+        Backends {
+            database: self.database.health.state(),
+            cache: None,
+            queue: None,
+            vector: None,
+        }
+    }
+}
+
+impl Webhooks {
+    /// Opens the socket and starts connecting to the database.
+    ///
+    /// # Errors
+    /// Fails if the address is in use, or a setting is malformed. A database that is down is not an error.
+    pub fn bind(config: WebhooksArgs, metrics: Metrics, trust: Trust) -> anyhow::Result<Self> {
+        let options = config.database.connect_options()?;
+        let client = Client::new(trust)?;
+        let internal = listen(config.internal_listen)?;
+        let metrics = Arc::new(metrics);
+        let database = Database::connect(
+            "shortener-webhooks",
+            options,
+            DATABASE_CONNECTIONS,
+            metrics.database_up.clone(),
+            &AdmissionMetrics::default(),
+        );
+        let public_base = config.public_url.as_str().trim_end_matches('/');
+        let sender = Sender {
+            outbox: Outbox::new(database.clone()),
+            client,
+            metrics: Arc::clone(&metrics),
+            secrets: config.webhooks_secrets_directory,
+            public_base: public_base.into(),
+        };
+        let probed = Probed {
+            metrics,
+            database,
+            stop: watch::Sender::new(false),
+        };
+        Ok(Self {
+            internal,
+            receivers: config.webhooks,
+            sender,
+            probed,
+        })
+    }
+
+    /// Returns the address of the internal port.
+    ///
+    /// # Errors
+    /// Fails if the operating system does not report it.
+    pub fn address(&self) -> anyhow::Result<SocketAddr> {
+        Ok(self.internal.local_addr()?)
+    }
+
+    /// Sends until `stop` completes, and finishes the requests in progress.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Self {
+            internal,
+            receivers: Receivers(receivers),
+            sender,
+            probed,
+        } = self;
+        // Probes and metrics are answered until the very end.
+        let (finished, mut wait_finished) = watch::channel(false);
+        let settings = ServerSettings::internal(INTERNAL_TIMEOUT, INTERNAL_TIMEOUT);
+        let router = internal::router(probed.clone());
+        let server = server::serve(internal, router, settings, async move {
+            let _ = wait_finished.wait_for(|finished| *finished).await;
+        });
+        let server = tokio::spawn(server);
+        let counting = tokio::spawn(count(sender.clone()));
+        let mut tasks = JoinSet::new();
+        for receiver in receivers {
+            let stopped = || probed.stop.subscribe();
+            tasks.spawn(sender.clone().announce_to(receiver.clone(), stopped()));
+            tasks.spawn(sender.clone().send_to(receiver, stopped()));
+        }
+        stop.await;
+        probed.stop.send_replace(true);
+        while tasks.join_next().await.is_some() {}
+        counting.abort();
+        let _ = finished.send(true);
+        let _ = server.await;
+        tracing::info!(event = "stopped", "stopped");
+    }
+}
+
+/// Keeps the numbers of deliveries in the metrics up to date. During an outage they stay as they were.
+async fn count(sender: Sender) {
+    loop {
+        sender.outbox.up().await;
+        for receiver in sender.outbox.receivers().await.unwrap_or_default() {
+            sender.metrics.show(&receiver);
+        }
+        sleep(COUNT_PERIOD).await;
+    }
+}

@@ -1,0 +1,187 @@
+//! The tasks of a receiver: one sends what is due, and one announces the links that have expired. No receiver waits for
+//! another one.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{
+    Receiver,
+    client::Client,
+    message::Message,
+    metrics::{DELIVERED, FAILED, GIVEN_UP, Metrics},
+    schedule::Outcome,
+    secrets::{self, SecretFault, WebhookSecret},
+};
+use crate::store::webhooks::{Due, EXPIRED_BATCH, Outbox};
+
+/// The maximum number of requests to a receiver at the same time.
+pub const MAX_REQUESTS: usize = 4;
+/// The time between two looks at an outbox with nothing due.
+const PERIOD: Duration = Duration::from_secs(1);
+/// The time between two looks for links that have expired.
+pub const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
+
+/// What all receivers share; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    pub outbox: Outbox,
+    pub client: Client,
+    pub metrics: Arc<Metrics>,
+    /// The folder with a folder of each receiver's secrets.
+    pub secrets: PathBuf,
+    /// The public URL without a slash at its end.
+    pub public_base: Arc<str>,
+}
+
+impl Sender {
+    /// Sends to a receiver until `stop` is true, and then finishes the requests in progress.
+    pub async fn send_to(self, receiver: Receiver, mut stop: watch::Receiver<bool>) {
+        let receiver = Arc::new(receiver);
+        let mut requests = JoinSet::new();
+        let mut fault = None;
+        while !*stop.borrow() {
+            let room = MAX_REQUESTS - requests.len();
+            let due = match self.secrets(&receiver.name, &mut fault) {
+                Some(secrets) if room > 0 => self.claim(&receiver.name, room, secrets).await,
+                _ => Vec::new(),
+            };
+            let is_idle = due.len() < room;
+            for (due, secrets) in due {
+                let (sender, receiver) = (self.clone(), Arc::clone(&receiver));
+                requests.spawn(async move { sender.attempt(&receiver, &due, &secrets).await });
+            }
+            let pause = async {
+                match is_idle {
+                    // A request that ends is no reason to look again: nothing more is due.
+                    true => sleep(PERIOD).await,
+                    false => drop(requests.join_next().await),
+                }
+            };
+            tokio::select! {
+                () = pause => {}
+                _ = stop.changed() => {}
+            }
+            while requests.try_join_next().is_some() {}
+        }
+        while requests.join_next().await.is_some() {}
+    }
+
+    /// Announces expired links to a receiver until `stop` is true.
+    pub async fn announce_to(self, receiver: Receiver, mut stop: watch::Receiver<bool>) {
+        let name = receiver.name;
+        while !*stop.borrow() {
+            tokio::select! {
+                () = self.outbox.up() => {}
+                _ = stop.changed() => continue,
+            }
+            let announced = self.outbox.announce_expired(&name).await;
+            if let Err(error) = &announced {
+                tracing::warn!(
+                    event = "webhook_expiry_failed",
+                    webhook.receiver = name,
+                    error.message = %error,
+                    "webhook_expiry_failed"
+                );
+            }
+            if announced.is_ok_and(|number| number == EXPIRED_BATCH) {
+                continue;
+            }
+            let _ = timeout(EXPIRY_PERIOD, stop.changed()).await;
+        }
+    }
+
+    /// Reads the secrets of a receiver. A change of their fault is logged once.
+    fn secrets(
+        &self,
+        receiver: &str,
+        known: &mut Option<SecretFault>,
+    ) -> Option<Arc<Vec<WebhookSecret>>> {
+        let found = secrets::read(&self.secrets, receiver);
+        self.metrics.has_secret(receiver, found.is_ok());
+        let fault = found.as_ref().err().copied();
+        if *known != fault {
+            *known = fault;
+            match fault {
+                Some(fault) => tracing::warn!(
+                    event = "webhook_secret_invalid",
+                    webhook.receiver = receiver,
+                    error.message = %fault,
+                    "webhook_secret_invalid"
+                ),
+                None => tracing::info!(
+                    event = "webhook_secret_valid",
+                    webhook.receiver = receiver,
+                    "webhook_secret_valid"
+                ),
+            }
+        }
+        found.ok().map(Arc::new)
+    }
+
+    async fn claim(
+        &self,
+        receiver: &str,
+        room: usize,
+        secrets: Arc<Vec<WebhookSecret>>,
+    ) -> Vec<(Due, Arc<Vec<WebhookSecret>>)> {
+        match self.outbox.claim(receiver, room).await {
+            Ok(due) => {
+                let with_secrets = |due| (due, Arc::clone(&secrets));
+                due.into_iter().map(with_secrets).collect()
+            }
+            // The watcher of the database logs an outage.
+            Err(error) => {
+                tracing::debug!(error.message = %error, "no claim");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Makes one attempt and records its outcome. Without the record it is made again after the lease.
+    async fn attempt(&self, receiver: &Receiver, due: &Due, secrets: &[WebhookSecret]) {
+        let message = match Message::of(due, &self.public_base) {
+            Ok(message) => message,
+            Err(error) => {
+                tracing::error!(event = "webhook_message_failed", error.message = %error, "webhook_message_failed");
+                return;
+            }
+        };
+        let outcome = self.client.send(&receiver.url, message, secrets).await;
+        let recorded = match &outcome {
+            Outcome::Delivered => {
+                self.metrics.count(&receiver.name, DELIVERED);
+                self.outbox.delivered(due).await
+            }
+            Outcome::Failed(failure) => {
+                let pause = failure.pause(due.attempts, rand::random());
+                let counted = if pause.is_some() { FAILED } else { GIVEN_UP };
+                self.metrics.count(&receiver.name, counted);
+                tracing::warn!(
+                    event = "webhook_failed",
+                    webhook.receiver = receiver.name,
+                    webhook.delivery = due.id,
+                    webhook.attempts = due.attempts + 1,
+                    http.response.status_code = failure.status,
+                    error.r#type = failure.error,
+                    given_up = pause.is_none(),
+                    "webhook_failed"
+                );
+                self.outbox.failed(due, failure, pause).await
+            }
+        };
+        if let Err(error) = recorded {
+            tracing::warn!(
+                event = "webhook_unrecorded",
+                webhook.receiver = receiver.name,
+                webhook.delivery = due.id,
+                error.message = %error,
+                "webhook_unrecorded"
+            );
+        }
+    }
+}
