@@ -1,9 +1,9 @@
-//! The metrics that the app, the workers and the operator export after each kind of event has occurred once.
+//! The metrics that the app, the workers, the delivery of webhooks and the operator export after each kind of event has occurred once.
 
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use shortener_app::route::Route;
+use shortener_app::{route::Route, webhooks::metrics as webhooks};
 use shortener_common::{
     exposition::Format, memory::Memory, telemetry::Dropped, trace::TraceContext,
     vector::VectorMetrics,
@@ -18,7 +18,7 @@ pub(super) struct Exported(String);
 
 impl Default for Exported {
     fn default() -> Self {
-        Self([app(), worker(), OPERATOR.to_owned()].concat())
+        Self([app(), worker(), delivery(), OPERATOR.to_owned()].concat())
     }
 }
 
@@ -80,5 +80,13 @@ fn worker() -> String {
     metrics.register(Box::new(Dropped::default()));
     ask(&metrics.with_vector());
     metrics.processed(&JobOutcome::Done, Duration::ZERO, trace());
+    Format::OpenMetrics.encode(metrics.registry()).unwrap()
+}
+
+fn delivery() -> String {
+    let receivers =
+        r#"[{"name":"crm","url":"https://hooks.example.com","events":["link.created"]}]"#;
+    let mut metrics = webhooks::Metrics::of(&receivers.parse().unwrap());
+    metrics.register(Box::new(Dropped::default()));
     Format::OpenMetrics.encode(metrics.registry()).unwrap()
 }
