@@ -51,6 +51,10 @@ impl Metrics {
                         .get_or_create(&labels(&receiver.name, "outcome", outcome)),
                 );
             }
+            for state in ["pending", "failing", "given_up"] {
+                let labels = labels(&receiver.name, "state", state);
+                drop(metrics.waiting.get_or_create(&labels));
+            }
             metrics.has_secret(&receiver.name, false);
         }
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
