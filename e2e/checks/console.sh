@@ -47,12 +47,13 @@ keys=$(mktemp -d)
 rm -rf "$pictures"
 mkdir -p "$pictures"
 export PYTHONDONTWRITEBYTECODE=1
-groups=$(python3 e2e/checks/console/keys.py "$keys")
+IFS=$'\t' read -r groups receivers < <(python3 e2e/checks/console/keys.py "$keys")
 claim_target
 # The pictures show the address of a service that people use.
 if [[ ${1:-} == --draw ]]; then export PUBLIC_URL=https://go.example.com; fi
 # The stories add the headers of a proxy that signs people in.
 export AUTH_PROXY_SECRET_DIRECTORY=$keys/proxy AUTH_PROXY_SCOPES=$groups
+export WEBHOOKS=$receivers WEBHOOKS_SECRETS_DIRECTORY=$keys/webhooks
 export AUTH_PROXY_USER_HEADER=X-Auth-Request-User AUTH_PROXY_GROUPS_HEADER=X-Auth-Request-Groups
 # A job that takes longer than a second is given up after its last attempt.
 AUTH_KEYS_DIRECTORY=$keys JOB_TIMEOUT_SECONDS=1 setsid e2e/checks/dev.sh </dev/null >"$log" 2>&1 &

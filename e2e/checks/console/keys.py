@@ -1,5 +1,5 @@
 """The keys of the stories: their clients, and what each may do. Run with a folder, it writes them there as a Secret has them, and
-the secret of a proxy that signs people in into the folder `proxy` below it."""
+the secrets of a proxy that signs people in and of a receiver of webhooks into the folders `proxy` and `webhooks` below it."""
 
 import json
 import sys
@@ -16,6 +16,8 @@ KEYS = {
 PROXY_SECRET = "proxy-secret-0123456789abcdef0123"
 # What the groups of people may do.
 GROUPS = {"editors": ["links:own"]}
+# A receiver of webhooks, to which nothing is sent because its address is private.
+RECEIVER = {"name": "crm", "url": "https://10.0.0.1/links", "events": ["link.created"]}
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
@@ -24,4 +26,6 @@ if __name__ == "__main__":
         (folder / f"{client}.scopes").write_text(scopes)
     (folder / "proxy").mkdir()
     (folder / "proxy" / "secret").write_text(PROXY_SECRET)
-    print(json.dumps(GROUPS))
+    (folder / "webhooks" / RECEIVER["name"]).mkdir(parents=True)
+    (folder / "webhooks" / RECEIVER["name"] / "secret").write_text("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+    print(json.dumps(GROUPS), json.dumps([RECEIVER]), sep="\t")

@@ -18,7 +18,7 @@ from user import User  # noqa: E402
 WIDTHS = [(390, 844), (820, 1180), (1440, 900)]
 SCHEMES = ["light", "dark"]
 # The seconds for the service to follow a change.
-PATIENCE = 60
+PATIENCE = 180
 
 
 class World:
@@ -408,6 +408,26 @@ def a_person_is_signed_in_by_a_proxy(world):
     user.sees("ann@example.com", "What visitors see")
 
 
+def a_webhook_that_fails_is_shown_and_sent_again(world):
+    user = world.user
+    world.create("announced")
+    world.signs_in()
+    user.goes_to("#/webhooks")
+    user.sees("crm", "https://10.0.0.1/links", "announced")
+
+    def attempted():
+        user.presses("Refresh")
+        return user.value("document.body.innerText.includes('the address is private')")
+
+    until(attempted, "an attempt has failed")
+    user.presses(user.value("document.querySelector('button[aria-label^=\"Retry msg_\"]').ariaLabel"))
+    user.fills("Reason", "the receiver works again")
+    world.has_no_barrier("the retry of a webhook")
+    user.presses("Retry")
+    user.sees("Due now: 1.")
+    assert "webhook_retried" in world.request("GET", "/api/admin/audit")[1]
+
+
 def the_keyboard_alone_is_enough(world):
     user = world.user
     world.opens_console()
@@ -474,6 +494,7 @@ def every_page_is_drawn_at_every_width_without_a_fault(world, pictures):
                 ("link", "#/links/pictured", "by programs"),
                 ("transfer", "#/transfer", "Create links from a table"),
                 ("jobs", "#/jobs", "Dead letters"),
+                ("webhooks", "#/webhooks", "Messages that were not delivered"),
                 ("service", "#/service", "Every part is up."),
             ]:
                 world.user.goes_to(hash)
@@ -543,6 +564,7 @@ STORIES = [
     a_member_manages_own_links_and_no_others,
     a_session_ends_when_the_key_is_revoked,
     a_person_is_signed_in_by_a_proxy,
+    a_webhook_that_fails_is_shown_and_sent_again,
     the_keyboard_alone_is_enough,
     a_slow_line_is_enough,
 ]

@@ -21,7 +21,7 @@ function Receivers({ receivers, onChoose, onRetry }) {
     <tbody>${receivers.map(
       (receiver) => html`<tr key=${receiver.name}>
         <td data-label="Receiver" class="wide"><button type="button" class="small" aria-label=${`Show the messages to ${receiver.name}`} onClick=${() => onChoose(receiver.name)}>${receiver.name}</button><br /><code>${receiver.url}</code></td>
-        <td data-label="Events">${receiver.events.map((event) => html`<span class="tag">${event}</span>`)}</td>
+        <td data-label="Events">${receiver.events.map((event) => html`<span class="tag event">${event}</span>`)}</td>
         <td data-label="Pending" class="number">${formatNumber(receiver.pending)}</td>
         <td data-label="Failing" class="number">${formatNumber(receiver.failing)}</td>
         <td data-label="Given up" class="number">${formatNumber(receiver.given_up)}</td>
@@ -35,7 +35,7 @@ function Receivers({ receivers, onChoose, onRetry }) {
 function Row({ delivery, onRetry }) {
   const why = delivery.last_status ?? ERRORS[delivery.last_error];
   return html`<tr>
-    <td data-label="Event" class="wide"><strong>${delivery.event}</strong> <a href=${`#/links/${delivery.code}`}>${delivery.code}</a><br /><code>${delivery.message_id}</code></td>
+    <td data-label="Event" class="wide"><strong class="event">${delivery.event}</strong> <a href=${`#/links/${delivery.code}`}>${delivery.code}</a><br /><code>${delivery.message_id}</code></td>
     <td data-label="Receiver">${delivery.receiver}</td>
     <td data-label="Time"><${Time} at=${delivery.at} /></td>
     <td data-label="State"><span class=${`state ${delivery.state === "given_up" ? "failed" : delivery.state}`}>${STATES[delivery.state]}</span></td>

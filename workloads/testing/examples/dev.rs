@@ -18,6 +18,8 @@ use tokio::{
 const PUBLIC: &str = "127.0.0.1:8080";
 const INTERNAL: &str = "127.0.0.1:9090";
 const WORKER: &str = "127.0.0.1:9091";
+/// The address of the internal port of the sender of webhooks, which runs if `WEBHOOKS` names receivers.
+const WEBHOOKS: &str = "127.0.0.1:9092";
 /// The time limit for the programs to end. It is longer than that of the app for its requests.
 const END: Duration = Duration::from_secs(25);
 
@@ -41,6 +43,7 @@ async fn main() -> Result<()> {
         ("APP_LISTEN", PUBLIC.to_owned()),
         ("APP_INTERNAL_LISTEN", INTERNAL.to_owned()),
         ("WORKER_INTERNAL_LISTEN", WORKER.to_owned()),
+        ("WEBHOOKS_INTERNAL_LISTEN", WEBHOOKS.to_owned()),
         (
             "PUBLIC_URL",
             env::var("PUBLIC_URL").unwrap_or(format!("http://{PUBLIC}")),
@@ -58,6 +61,10 @@ async fn main() -> Result<()> {
         migrated.context("cannot run the app")?.success(),
         "the database cannot be prepared: see the log above"
     );
+    let _sender = match env::var_os("WEBHOOKS") {
+        Some(_) => Some(command(&app).arg("webhooks").spawn()?),
+        None => None,
+    };
     let mut app = command(&app).spawn().context("cannot run the app")?;
     let mut worker = command(&worker).spawn().context("cannot run the worker")?;
     eprintln!(
