@@ -39,6 +39,7 @@ async fn an_upgrade_the_way_back_and_the_next_upgrade_lose_nothing() -> Result<(
 
 async fn there_and_back(space: &Space, release: &Release, before: &Before) -> Result<()> {
     space.secret("keys", &json!({"shop": KEY})).await?;
+    space.secret("auth-proxy", &json!({"secret": KEY})).await?;
     let first = json!({"profiles": ["queue"]});
     let (stack, gateway) = space.serve(Provider::IngressNginx, first.clone()).await?;
     let mut known = Known::fill(&stack, gateway).await?;

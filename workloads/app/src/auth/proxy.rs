@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 use tokio::sync::watch::Receiver;
 
@@ -86,8 +86,8 @@ impl Proxy {
     /// Returns the scopes of all groups of the person. They are read in every request, so that a lost group counts at once.
     fn scopes(&self, headers: &HeaderMap) -> Scopes {
         let values = headers.get_all(&self.settings.groups).iter();
-        let values = values.filter_map(|value: &HeaderValue| value.to_str().ok());
-        let groups = values.flat_map(|value| value.split(',')).map(str::trim);
+        let groups = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+        let groups = groups.filter_map(|group| str::from_utf8(group.trim_ascii()).ok());
         let named = groups.filter(|group| *group != EVERYBODY);
         let scopes = named
             .chain([EVERYBODY])
@@ -98,6 +98,7 @@ impl Proxy {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
     use proptest::prelude::*;
     use tokio::sync::watch;
 
@@ -130,7 +131,8 @@ mod tests {
     fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for &(name, value) in lines {
-            headers.append(HeaderName::from_static(name), value.parse().unwrap());
+            let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+            headers.append(HeaderName::from_static(name), value);
         }
         headers
     }
@@ -229,6 +231,7 @@ mod tests {
             (&["editors"], "shorten jobs links:own"),
             (&["editors,staff"], "shorten jobs links:own links:all"),
             (&["editors", " staff "], "shorten jobs links:own links:all"),
+            (&["F\u{fc}hrung,editors"], "shorten jobs links:own"),
             (&["Editors", "editor", "staff editors", "*", ""], "jobs"),
         ] {
             assert_eq!(scopes(groups), expected, "{groups:?}");

@@ -16,6 +16,8 @@ use crate::metrics::AuthMetrics;
 
 /// The time between two looks at the folders.
 const PERIOD: Duration = Duration::from_secs(1);
+/// The entry with the secrets of a proxy. No other one counts, so that no key of a client can be one.
+const PROXY_ENTRY: &str = "secret";
 /// The link that the kubelet moves.
 const DATA: &str = "..data";
 
@@ -90,6 +92,9 @@ impl Watcher {
         }
         self.error = None;
         self.versions = versions;
+        if matches!(self.holders, Holders::Proxy) {
+            entries.retain(|name, _| name == PROXY_ENTRY);
+        }
         let keys = ApiKeys::parse(&entries);
         self.keys.send_if_modified(|known| {
             let changed = **known != keys;
@@ -103,15 +108,6 @@ impl Watcher {
     /// Logs and counts the keys, never a value.
     fn announce(&self) {
         let keys = Arc::clone(&self.keys.borrow());
-        let Holders::Clients(metrics) = &self.holders else {
-            let secrets = keys.count();
-            tracing::info!(
-                event = "proxy_secrets_loaded",
-                secrets,
-                "proxy_secrets_loaded"
-            );
-            return;
-        };
         for ignored in &keys.ignored {
             tracing::warn!(
                 event = "key_ignored",
@@ -120,6 +116,19 @@ impl Watcher {
                 "key_ignored"
             );
         }
+        let Holders::Clients(metrics) = &self.holders else {
+            let secrets = keys.count();
+            if secrets == 0 {
+                tracing::warn!(event = "proxy_secret_missing", "proxy_secret_missing");
+            } else {
+                tracing::info!(
+                    event = "proxy_secrets_loaded",
+                    secrets,
+                    "proxy_secrets_loaded"
+                );
+            }
+            return;
+        };
         for client in &keys.without_scopes {
             tracing::info!(
                 event = "key_without_scopes",
@@ -258,6 +267,23 @@ mod tests {
         let text = Format::Classic.encode(metrics.registry()).unwrap();
         assert!(text.contains("auth_keys{state=\"loaded\"} 2\n"), "{text}");
         assert!(text.contains("auth_keys{state=\"ignored\"} 1\n"), "{text}");
+    }
+
+    #[test]
+    fn the_secrets_of_a_proxy_are_those_of_one_entry_and_no_key_of_a_client() {
+        let folder = tempfile::tempdir().unwrap();
+        let both = format!("{NEW}\n{OLD}");
+        mount(
+            folder.path(),
+            "..1",
+            &[
+                ("secret", &both),
+                ("shop", "key-of-a-client-that-is-no-proxy"),
+            ],
+        );
+        let (_, secrets) = Watcher::start(vec![folder.path().to_owned()], Holders::Proxy);
+        assert!(is_known(&secrets, OLD) && is_known(&secrets, NEW));
+        assert!(!is_known(&secrets, "key-of-a-client-that-is-no-proxy"));
     }
 
     #[tokio::test(start_paused = true)]

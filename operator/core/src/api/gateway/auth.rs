@@ -19,6 +19,9 @@ pub use proxy::{AuthProxySpec, GroupScopes, KeyScope};
 #[x_kube(validation = Rule::new("!has(self.protect) || size(self.protect) > 0").message(
     "gateway.auth.protect is empty: name at least one of shorten, jobs, docs and metrics, or remove gateway.auth"
 ))]
+#[x_kube(validation = Rule::new("!has(self.proxy) || self.proxy.secretRef.name != self.secretRef.name").message(
+    "gateway.auth.proxy.secretRef is the Secret with the keys of clients, each of which could then pass for the proxy: set another one"
+))]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayAuth {
     /// The Secret, in the stack's namespace, that holds the keys: an entry `<client>` with one key a line (32 to 256

@@ -71,7 +71,8 @@ fn checksum(stack: &ValidatedStack) -> String {
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {
     // The kubelet updates the files, so the checksum of the pods leaves the Secrets out: new keys restart nothing.
     let keys = stack.app.auth.iter().flat_map(secrets);
-    let keys = keys.map(|(name, _, secret)| volume::optional_secret(name, secret.to_owned(), None));
+    let keys = keys
+        .map(|(name, _, secret, entry)| volume::optional_secret(name, secret.to_owned(), entry));
     let keys = Some(keys.collect::<Vec<_>>()).filter(|keys| !keys.is_empty());
     PodSpec {
         init_containers: Some(vec![migrate(stack, env(stack))]),
@@ -89,13 +90,13 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
     }
 }
 
-/// Returns the volume, the folder and the name of each Secret with keys.
-fn secrets(auth: &Auth) -> impl Iterator<Item = (&'static str, &'static str, &str)> {
+/// Returns the volume, the folder and the name of each Secret with keys, and its only entry that is mounted, if it is one.
+fn secrets(auth: &Auth) -> impl Iterator<Item = (&'static str, &'static str, &str, Option<&str>)> {
     let proxy = auth.proxy.as_ref().map(|proxy| {
         let secret = proxy.settings.secret_ref.name.as_str();
-        (AUTH_PROXY_VOLUME, AUTH_PROXY, secret)
+        (AUTH_PROXY_VOLUME, AUTH_PROXY, secret, Some("secret"))
     });
-    [(KEYS_VOLUME, KEYS, auth.secret.as_str())]
+    [(KEYS_VOLUME, KEYS, auth.secret.as_str(), None)]
         .into_iter()
         .chain(proxy)
 }
@@ -125,7 +126,7 @@ fn serve(stack: &ValidatedStack) -> Container {
         liveness_probe: Some(pod::with_timing(live(), 10, 5, 3)),
         readiness_probe: Some(pod::with_timing(ready, 2, 2, 2)),
         volume_mounts: stack.app.auth.as_ref().map(|auth| {
-            let mounts = secrets(auth).map(|(name, folder, _)| volume::read_only(name, folder));
+            let mounts = secrets(auth).map(|(name, folder, ..)| volume::read_only(name, folder));
             mounts.collect()
         }),
         ..pod::container("app", &stack.app.pod, env(stack))
