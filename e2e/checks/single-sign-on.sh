@@ -5,11 +5,13 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-readonly module=$repo/e2e/checks/single-sign-on
-readonly app=127.0.0.1:8080 provider=127.0.0.1:8091 control=127.0.0.1:8092 proxy=127.0.0.1:8093 asked=127.0.0.1:8094
+readonly here=$repo/e2e/checks/single-sign-on
+readonly app=127.0.0.1:8080 provider=127.0.0.1:8091 control=127.0.0.1:8092
+# The proxy before the service, the one that a controller asks, and the one by which browsers sign in then.
+readonly proxy=127.0.0.1:8093 asked=127.0.0.1:8094 sign_in=127.0.0.1:8095
 
-# Writes the configuration of a proxy that listens at $1, with the headers that $2 (Request or Response) gets, and the
-# upstream $3.
+# Writes the configuration of a proxy that listens at $1, with the headers that $2 gets (Request, Response or nothing), and
+# the upstream $3.
 proxy_settings() {
   cat <<SETTINGS
 server: {bindAddress: "$1"}
@@ -21,6 +23,9 @@ providers:
     clientSecretFile: $work/client-secret
     scope: openid email groups
     oidcConfig: {issuerURL: "http://$provider/oidc", emailClaim: email, groupsClaim: groups, audienceClaims: [aud]}
+SETTINGS
+  if [[ -z $2 ]]; then return; fi
+  cat <<SETTINGS
 inject$2Headers:
   - {name: X-Auth-Request-User, values: [{claimSource: {claim: email}}]}
   - {name: X-Auth-Request-Groups, values: [{claimSource: {claim: groups}}]}
@@ -44,8 +49,8 @@ await() {
   done
 }
 
-go_step "Build oauth2-proxy and an OpenID Connect provider" "$module" tool
-go_step "Build the provider" "$module" shortener.dev/e2e/single-sign-on
+go_step "Build oauth2-proxy and an OpenID Connect provider" "$here/programs" tool
+go_step "Build the provider" "$here/programs" shortener.dev/e2e/single-sign-on
 if curl --silent --output /dev/null "http://$app/health"; then
   die "something answers on $app already" "end make dev, or what else listens there"
 fi
@@ -60,6 +65,7 @@ for name in auth-proxy/secret client-secret; do openssl rand -hex 32 | tr -d '\n
 openssl rand -hex 16 | tr -d '\n' >"$work/cookie-secret"
 proxy_settings "$proxy" Request "uri: \"http://$app\", passHostHeader: true" >"$work/proxy.yaml"
 proxy_settings "$asked" Response "static: true, staticCode: 202" >"$work/asked.yaml"
+proxy_settings "$sign_in" '' "static: true, staticCode: 202" >"$work/sign_in.yaml"
 
 export AUTH_KEYS_DIRECTORY=$work/keys AUTH_PROXY_SECRET_DIRECTORY=$work/auth-proxy AUTH_PROXY_TRUSTED_PEERS=127.0.0.1/32
 export AUTH_PROXY_USER_HEADER=X-Auth-Request-User AUTH_PROXY_GROUPS_HEADER=X-Auth-Request-Groups
@@ -67,11 +73,11 @@ export AUTH_PROXY_SCOPES='{"editors": ["links:own"], "staff": ["admin"]}'
 claim_target
 set -m
 start app e2e/checks/dev.sh
-start provider "$(built "$module" shortener.dev/e2e/single-sign-on)/single-sign-on" \
+start provider "$(built "$here/programs" shortener.dev/e2e/single-sign-on)/single-sign-on" \
   -listen "$provider" -control "$control" -client-secret "$(<"$work/client-secret")"
 await "http://$provider/oidc/.well-known/openid-configuration"
-for name in proxy asked; do
-  start "$name" "$(built "$module" tool)/oauth2-proxy" --alpha-config="$work/$name.yaml" \
+for name in proxy asked sign_in; do
+  start "$name" "$(built "$here/programs" tool)/oauth2-proxy" --alpha-config="$work/$name.yaml" \
     --cookie-secret-file="$work/cookie-secret" --cookie-secure=false --cookie-samesite=lax --email-domain='*' \
     --redirect-url="http://${!name}/oauth2/callback" --skip-provider-button=true
 done
@@ -79,5 +85,6 @@ set +m
 step "Start the app, a worker and their stores" await "http://$app/health"
 await "http://$proxy/ping"
 await "http://$asked/ping"
-PYTHONDONTWRITEBYTECODE=1 python3 "$module/attack.py" --app "http://$app" --control "http://$control" \
-  --proxy "http://$proxy" --asked "http://$asked" --secret "$work/auth-proxy/secret" --key "$work/keys/ops"
+await "http://$sign_in/ping"
+PYTHONDONTWRITEBYTECODE=1 python3 "$here/attack.py" --app "http://$app" --control "http://$control" \
+  --proxy "http://$proxy" --asked "http://$asked" --sign-in "http://$sign_in" --secret "$work/auth-proxy/secret" --key "$work/keys/ops"

@@ -42,7 +42,7 @@ class Browser:
 class World:
     def __init__(self, arguments):
         self.app, self.control = arguments.app, arguments.control
-        self.proxy, self.asked = arguments.proxy, arguments.asked
+        self.proxy, self.asked, self.sign_in = arguments.proxy, arguments.asked, arguments.sign_in
         self.secret, self.key = arguments.secret.read_text(), arguments.key.read_text().strip()
 
     def signed_in(self, email, groups, at=None):
@@ -153,18 +153,21 @@ def a_session_that_ended_is_over(world):
 
 
 def only_a_controller_may_ask_who_is_signed_in(world):
-    """The response has the secret, so the page and the examples keep /oauth2/auth from the public."""
+    """The responses have the secret, so browsers sign in by another instance, which has it not."""
     assert Browser().ask("GET", f"{world.asked}/oauth2/auth")[0] == 401
-    ann = world.signed_in("ann@example.com", "editors", world.asked)
+    ann = world.signed_in("ann@example.com", "editors", world.sign_in)
     status, headers, _ = ann.ask("GET", f"{world.asked}/oauth2/auth")
     assert status == 202 and headers[USER] == "ann@example.com" and headers[GROUPS] == "editors", (status, headers)
     assert headers[SECRET] == world.secret
     # What a controller passes on.
     lines = "".join(f"{name}: {headers[name]}\n" for name in (USER, GROUPS, SECRET))
     assert world.raw(f"GET /api/admin/overview HTTP/1.1\nHost: console.example.com\nConnection: close\n{lines}\n") == 200
-    for path in ("start", "callback", "sign_in", "sign_out"):
+    # nginx takes the path for /oauth2/start, and oauth2-proxy does not.
+    hidden = "/oauth2/x/%2e%2e/start"
+    assert ann.ask("GET", world.asked + hidden)[1][SECRET] == world.secret
+    for path in (hidden, "/oauth2/auth", "/oauth2/userinfo", "/oauth2/x/..%2fstart", "/", "/oauth2/start", "/oauth2/callback", "/oauth2/sign_out"):
         for browser in (Browser(), ann):
-            _, headers, body = browser.ask("GET", f"{world.asked}/oauth2/{path}")
+            _, headers, body = browser.ask("GET", world.sign_in + path)
             assert world.secret not in str(headers) + body, path
 
 
@@ -200,7 +203,7 @@ TRIALS = [
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("app", "control", "proxy", "asked"):
+    for name in ("app", "control", "proxy", "asked", "sign-in"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("secret", "key"):
         parser.add_argument(f"--{name}", required=True, type=Path)
