@@ -15,9 +15,11 @@ use crate::{
 /// Returns the variable with the receivers, or `None` for a stack without any. Every migration needs it, because it removes
 /// those receivers from the database that it is not told of.
 pub(in crate::plan::build) fn receivers(stack: &ValidatedStack) -> Option<EnvVar> {
-    let receivers: Vec<Value> = stack.webhooks.iter().map(receiver).collect();
-    let list = || Value::from(receivers.clone()).to_string();
-    (!receivers.is_empty()).then(|| pod::env("WEBHOOKS", list()))
+    if stack.webhooks.is_empty() {
+        return None;
+    }
+    let receivers: Value = stack.webhooks.iter().map(receiver).collect();
+    Some(pod::env("WEBHOOKS", receivers.to_string()))
 }
 
 fn receiver(receiver: &Webhook) -> Value {
