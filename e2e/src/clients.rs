@@ -16,6 +16,7 @@ mod redirect_times;
 mod sink;
 mod trace;
 mod valkey;
+mod writer;
 
 pub use answer::Answer;
 pub use broker::{Broker, Depth, publication};
@@ -34,3 +35,4 @@ pub use redirect_times::redirects_are_right_and_quick;
 pub use sink::{SINK_ENDPOINT, Sink, SinkMode};
 pub use trace::{Caller, Link, Record, Span, Trace};
 pub use valkey::valkey;
+pub use writer::Writer;

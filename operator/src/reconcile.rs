@@ -305,6 +305,7 @@ impl Error {
                 reason: self.reason(),
                 message: self.to_string(),
                 needs_an_edit: false,
+                waits: false,
             },
         }
     }

@@ -226,6 +226,10 @@ chart's value to use instead. */}}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]
+# The kind of CloudNativePG, used if the cluster has it. Nothing deletes one.
+- apiGroups: [postgresql.cnpg.io]
+  resources: [clusters]
+  verbs: [get, list, watch, create, patch]
 # Kinds of the Gateway API, used if the cluster has them. Gateways belong to others.
 - apiGroups: [gateway.networking.k8s.io]
   resources: [httproutes, referencegrants]

@@ -8,6 +8,7 @@ mod backup_bucket;
 mod broker_outages;
 mod cache_nonsense;
 mod caching;
+mod cloud_native_pg;
 mod conformance;
 mod console;
 mod credentials;

@@ -5,43 +5,10 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use shortener_e2e::{
-    GatewayClient, Provider, Space, Stack, await_condition, checkout, kubectl, kubectl_with_input,
-    psql, restricted_container, restricted_pod, run,
+    Provider, Space, Stack, Writer, await_condition, checkout, kubectl, kubectl_with_input, psql,
+    restricted_container, restricted_pod, run,
 };
-use tokio::{process::Command, sync::watch, task::JoinHandle};
-
-/// Creates links until it is stopped, and returns those that were acknowledged, with their destinations.
-struct Writer {
-    stop: watch::Sender<bool>,
-    links: JoinHandle<Vec<(String, String)>>,
-}
-
-impl Writer {
-    fn start(gateway: &GatewayClient) -> Self {
-        let (stop, stopped) = watch::channel(false);
-        let gateway = gateway.clone();
-        let links = tokio::spawn(async move {
-            let mut links = Vec::new();
-            for number in 0.. {
-                if *stopped.borrow() {
-                    break;
-                }
-                let url = format!("https://example.com/moved/{number}");
-                // Without an app, the gateway refuses.
-                if let Ok(code) = gateway.shorten(&url).await {
-                    links.push((code, url));
-                }
-            }
-            links
-        });
-        Self { stop, links }
-    }
-
-    async fn stop(self) -> Result<Vec<(String, String)>> {
-        self.stop.send(true)?;
-        Ok(self.links.await?)
-    }
-}
+use tokio::process::Command;
 
 /// Returns the commands of the page after a text.
 fn commands(after: &str) -> Result<String> {

@@ -36,6 +36,7 @@ mod tests {
         let pure = [
             "base64",
             "hmac",
+            "json-patch",
             "k8s-openapi",
             "kube-core",
             "kube-derive",

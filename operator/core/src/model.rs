@@ -5,6 +5,7 @@ pub mod access;
 pub mod autoscaler;
 pub mod backup_run;
 pub mod checksum;
+pub mod cloud_native_pg;
 pub mod credentials;
 pub mod defaults;
 pub mod desired;

@@ -35,6 +35,7 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use shortener_operator_core::model::{
+    cloud_native_pg::Cluster,
     gateway_api::{Gateway, HttpRoute, ReferenceGrant},
     kinds::Presence,
     prometheus::{PrometheusRule, ServiceMonitor},
@@ -108,6 +109,11 @@ pub enum Change {
 }
 
 impl Inventory {
+    /// Returns true when the cluster has the kind of CloudNativePG, and it has been listed.
+    pub fn serves_clusters(&self) -> bool {
+        is_listed(&self.clusters)
+    }
+
     /// Returns true when the cluster has the kinds of the Gateway API that stacks use, and they have been listed.
     pub fn serves_routes(&self) -> bool {
         is_listed(&self.reference_grants) && is_listed(&self.http_routes)
@@ -272,6 +278,7 @@ inventory! {
     autoscalers: HorizontalPodAutoscaler, AllAutoscalers, Presence::Always;
     disruption_budgets: PodDisruptionBudget, RenderedObject, Presence::Always;
     ingresses: Ingress, WholeObject, Presence::Always;
+    clusters: Cluster, WholeObject, Presence::Optional;
     reference_grants: ReferenceGrant, RenderedObject, Presence::Optional;
     http_routes: HttpRoute, WholeObject, Presence::Optional;
     service_monitors: ServiceMonitor, RenderedObject, Presence::Optional;

@@ -26,14 +26,14 @@ pub use writes::Writes;
 use std::time::Duration;
 
 use shortener_operator_core::model::{
-    desired::{Children, Desired, GatewayObjects, MonitoringObjects},
+    desired::{Children, DatabaseObjects, Desired, GatewayObjects, MonitoringObjects},
     metadata::StackIdentity,
 };
 use tokio::time::Instant;
 
 use super::context::Scope;
 use group::Group;
-use pass::Pass;
+use pass::{Pass, Treatment};
 
 /// Time for the writes of a step. It leaves a reconcile the time to report.
 const TIME: Duration = Duration::from_secs(20);
@@ -56,6 +56,7 @@ pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) ->
     }
     let Desired {
         mut children,
+        database,
         gateway,
         monitoring,
         discarded,
@@ -70,6 +71,10 @@ pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) ->
     }
     write(&mut pass, children).await;
     let mut kinds = Children::ends();
+    if let Some(DatabaseObjects { clusters }) = database {
+        pass.write(clusters, Treatment::Data).await;
+        kinds.extend(DatabaseObjects::ends());
+    }
     pass.release(&kinds, &released).await;
     if let Some(gateway) = gateway {
         let GatewayObjects {

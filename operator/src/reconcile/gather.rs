@@ -27,10 +27,11 @@ use shortener_operator_core::{
     model::{
         autoscaler,
         checksum::CHECKSUM_KEY,
+        cloud_native_pg::{self, Cluster, OPERATOR_VERSION},
         credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, checksum_name, job_ids_name, management_name},
         facts::{
-            ClaimFact, CredentialState, Facts, GatewayFacts, MissingKeys, Referenced, StoreFacts,
-            parents,
+            ClaimFact, ClusterFact, CredentialState, Facts, GatewayFacts, MissingKeys, Referenced,
+            StoreFacts, parents,
         },
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
@@ -58,15 +59,11 @@ pub async fn gather(
     stack: &ShortenerStack,
     identity: StackIdentity,
 ) -> Result<Facts, kube::Error> {
-    let database = store_facts(scope, &identity, references::database(&stack.spec)).await;
-    let mut optional = BTreeMap::new();
+    let database = references::database(&stack.spec, &identity.name);
+    let database = store_facts(scope, &identity, database).await;
     let queue = queue::facts(scope, stack, &identity);
     let drains = drain(stack, &queue).draining().is_some();
-    let drained = drains.then_some((Component::Rabbitmq, None));
-    for reference in references::optional(&stack.spec).into_iter().chain(drained) {
-        let facts = store_facts(scope, &identity, reference).await;
-        optional.insert(reference.0, facts);
-    }
+    let mut optional = optional_stores(scope, stack, &identity, drains).await;
     // Losing one of these keys does little harm. New checksums restart the pods once, a job that waits for a worker is
     // unknown until one has it, and the operator manages links with another key.
     let checksum_secret = checksum_name(&identity.name);
@@ -98,6 +95,7 @@ pub async fn gather(
         contents: contents::contents(scope, &identity, &stack.spec, drains).await,
         has_monitoring_kinds: scope.inventory.serves_monitoring(),
         has_gateway_kinds: scope.inventory.serves_routes(),
+        cluster: cluster(scope, stack, &identity),
         missing_keys: missing_keys(scope, stack, &identity),
         missing_webhook_secrets: missing_webhook_secrets(scope, stack, &identity),
         gateway: GatewayFacts {
@@ -118,6 +116,24 @@ pub async fn gather(
         recorded: recorded::records(scope, stack, &identity),
         identity,
     })
+}
+
+/// Reads the facts about the stores of the profiles that are on, and about a broker that drains.
+async fn optional_stores(
+    scope: &Scope,
+    stack: &ShortenerStack,
+    identity: &StackIdentity,
+    drains: bool,
+) -> BTreeMap<Component, StoreFacts> {
+    let mut stores = references::optional(&stack.spec, &identity.name);
+    stores.extend(drains.then_some((Component::Rabbitmq, None)));
+    let mut optional = BTreeMap::new();
+    for reference in stores {
+        let component = reference.0;
+        let facts = store_facts(scope, identity, reference).await;
+        optional.insert(component, facts);
+    }
+    optional
 }
 
 /// Reads the volume claim of the backups, if the stack keeps them in a volume.
@@ -151,6 +167,23 @@ async fn restore_claim_usable(
     }))
 }
 
+/// Returns what is known about the Cluster of a stack.
+fn cluster(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> ClusterFact {
+    let (inventory, namespace) = (&scope.inventory, &identity.namespace);
+    if !inventory.serves_clusters() {
+        return ClusterFact::Unserved;
+    }
+    let live = inventory.kept::<Cluster>(namespace, &cloud_native_pg::name(&identity.name));
+    let (_, reference) = references::database(&stack.spec, &identity.name);
+    let secret = reference.map(|reference| reference.secret.name);
+    let secret = secret.and_then(|name| inventory.kept::<Secret>(namespace, &name));
+    let annotations = secret
+        .as_ref()
+        .and_then(|secret| secret.metadata.annotations.as_ref());
+    let version = annotations.and_then(|found| found.get(OPERATOR_VERSION));
+    ClusterFact::of(live.as_deref(), version.map(String::as_str), identity)
+}
+
 /// Returns the stack that holds the host of this one.
 fn host_conflict(scope: &Scope, stack: &ShortenerStack) -> Option<HostConflict> {
     let known = scope.context.known_stacks();
@@ -163,7 +196,7 @@ fn host_conflict(scope: &Scope, stack: &ShortenerStack) -> Option<HostConflict> 
 async fn store_facts(
     scope: &Scope,
     identity: &StackIdentity,
-    (component, external): StoreReference<'_>,
+    (component, external): StoreReference,
 ) -> StoreFacts {
     let facts = store::facts(scope, identity, component, external).await;
     facts.unwrap_or_else(|error| StoreFacts::Unread(unread(&error)))
@@ -175,6 +208,7 @@ fn unread(error: &kube::Error) -> StepFailure {
         reason: refusal::reason(error, "ReadFailed"),
         message: format!("cannot read a Secret or the volume claim of the component: {error}"),
         needs_an_edit: false,
+        waits: false,
     }
 }
 
@@ -193,6 +227,7 @@ async fn probe_key(
             reference.name
         ),
         needs_an_edit: false,
+        waits: false,
     }))
 }
 

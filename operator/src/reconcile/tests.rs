@@ -7,6 +7,7 @@ mod backup;
 mod blast_radius;
 mod certificate;
 mod class;
+mod cluster;
 mod credentials;
 mod definition;
 mod drift;

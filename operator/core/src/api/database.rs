@@ -1,6 +1,7 @@
 //! The database of a stack: a server that the operator runs, or an external one.
 
 mod backup;
+mod cloud_native_pg;
 
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
@@ -9,16 +10,23 @@ use serde::{Deserialize, Serialize};
 use super::{DatabaseTls, PodSettings, names, rules::managed_or_external};
 
 pub use backup::{BackupBucket, BackupSpec, BackupVerification, BackupVolume, RestoreFrom};
+pub use cloud_native_pg::CloudNativePg;
 
-/// The database with the links. Without `managed` and `external`, `managed` applies with its defaults.
+/// The database with the links. Without `managed`, `external` and `cloudNativePG`, `managed` applies with its defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("database"), validation = backup::needs_sessions(), validation = backup::restores_into_a_managed_one())]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("database"), validation = backup::needs_sessions(), validation = backup::restores_into_a_managed_one(), validation = cloud_native_pg::stands_alone(), validation = cloud_native_pg::restores_by_itself())]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedDatabase>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalDatabase>>,
+    #[serde(
+        default,
+        rename = "cloudNativePG",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub cloud_native_pg: Option<Box<CloudNativePg>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Box<BackupSpec>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -74,6 +74,19 @@ pub(super) fn restores_into_an_empty_database() -> Rule {
     )
 }
 
+/// Returns the rule that a stack gets or loses its Cluster only while it is paused: the links would be in the other database.
+pub(super) fn gets_its_cluster_in_a_pause() -> Rule {
+    let has = |object| present(object, "database.cloudNativePG");
+    rule(
+        format!(
+            "(self.paused && oldSelf.paused) || ({}) == ({})",
+            has("self"),
+            has("oldSelf")
+        ),
+        "database.cloudNativePG can be added or removed only while the stack is paused, because the links do not move by themselves: set paused to true, move them, then set paused to false".to_owned(),
+    )
+}
+
 /// Returns the rule that the volume of a store does not shrink.
 pub(super) fn never_shrinks(store: &str, remedy: &str) -> Rule {
     let size = VolumeSize {
@@ -265,8 +278,15 @@ fn vector_is_off(profiles: &str) -> String {
 
 /// Returns the condition that the store at a path is external before or after the change.
 fn is_external(store: &str) -> String {
-    let external = |object: &str| present(object, &format!("{store}.external"));
-    format!("({}) || ({})", external("self"), external("oldSelf"))
+    let others = match store.ends_with("database") {
+        true => ["external", "cloudNativePG"].as_slice(),
+        false => &["external"],
+    };
+    let fields = others.iter().flat_map(|other| {
+        ["self", "oldSelf"]
+            .map(|object| format!("({})", present(object, &format!("{store}.{other}"))))
+    });
+    fields.collect::<Vec<_>>().join(" || ")
 }
 
 /// Returns the condition that the stack has no backend of its own before or after the change, from the path of its

@@ -424,6 +424,18 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
             "database.managed and database.external exclude each other",
         ),
         (
+            json!({"database": {"managed": {}, "cloudNativePG": {}}}),
+            "database.cloudNativePG excludes database.managed and database.external",
+        ),
+        (
+            json!({"database": {"cloudNativePG": {}, "restoreFrom": {"claimName": "old"}}}),
+            "database.restoreFrom needs a database that the operator manages",
+        ),
+        (
+            json!({"database": {"cloudNativePG": {"storage": "lots"}}}),
+            "database.cloudNativePG.storage is not a size",
+        ),
+        (
             json!({"database": {"managed": {"storage": "lots"}}}),
             "database.managed.storage is not a size",
         ),
@@ -560,6 +572,25 @@ fn names_that_are_too_long_or_dotted_are_refused() {
         );
     }
     assert_eq!(admit(&stack(&"a".repeat(40), json!({})), None), "");
+}
+
+#[test]
+fn a_stack_gets_and_loses_its_cluster_only_in_a_pause() {
+    let with = json!({"database": {"cloudNativePG": {"instances": 1}}});
+    let without = json!({"database": {"managed": {"storage": "8Gi"}}});
+    let paused = |spec: &Value| {
+        let mut spec = spec.clone();
+        spec["paused"] = json!(true);
+        spec
+    };
+    let named = "database.cloudNativePG can be added or removed only while the stack is paused";
+    for (old, new) in [(&with, &without), (&without, &with)] {
+        assert!(update_refusal(old.clone(), new.clone()).contains(named));
+        assert!(update_refusal(old.clone(), paused(new)).contains(named));
+        assert_eq!(update_refusal(paused(old), paused(new)), "");
+    }
+    let more = json!({"database": {"cloudNativePG": {"instances": 3}}});
+    assert_eq!(update_refusal(with, more), "");
 }
 
 fn storage(size: &str) -> Value {

@@ -12,6 +12,8 @@ use super::metadata::{Component, component_of};
 pub struct Desired {
     /// Objects that the stack depends on.
     pub children: Children,
+    /// Objects of CloudNativePG; `None` if the cluster does not serve these kinds.
+    pub database: Option<DatabaseObjects>,
     /// Objects of the Gateway API; `None` if the cluster does not serve these kinds.
     pub gateway: Option<GatewayObjects>,
     /// Monitoring objects; `None` if the cluster does not serve these kinds.

@@ -3,18 +3,18 @@
 use crate::api::{CaRef, ClientTls, SecretKeyRef, SecretRef};
 
 /// The references of a spec to the Secrets of an external store.
-#[derive(Clone, Copy, Debug)]
-pub struct ExternalReference<'a> {
+#[derive(Clone, Debug)]
+pub struct ExternalReference {
     /// Secret with the address and the credentials.
-    pub secret: &'a SecretKeyRef,
+    pub secret: SecretKeyRef,
     /// Certificates, if the spec asks for TLS.
-    pub tls: Option<&'a ClientTls>,
+    pub tls: Option<ClientTls>,
 }
 
-impl ExternalReference<'_> {
+impl ExternalReference {
     /// Returns the names of the Secrets.
     pub fn secrets(&self) -> Vec<String> {
-        let files = self.tls.map(files).unwrap_or_default();
+        let files = self.tls.as_ref().map(files).unwrap_or_default();
         let names = files.into_iter().map(|file| file.secret);
         names.chain([self.secret.name.clone()]).collect()
     }

@@ -1,6 +1,7 @@
 //! The facts about a stack's surroundings that the operator reads before it decides.
 
 mod claim;
+mod cluster;
 mod gateway;
 mod host_conflict;
 mod pod_contents;
@@ -32,6 +33,7 @@ use super::{
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
 pub use claim::ClaimFact;
+pub use cluster::ClusterFact;
 pub use gateway::{GatewayFacts, parents};
 pub use host_conflict::{HOST_CONFLICT, HostClaim, host_conflict, waits_for_host};
 pub use pod_contents::{PodContents, ReadSecret, ReadSecrets};
@@ -57,6 +59,8 @@ pub struct Facts {
     pub has_monitoring_kinds: bool,
     /// True when the cluster serves the kinds of the Gateway API.
     pub has_gateway_kinds: bool,
+    /// The Cluster of CloudNativePG, if the stack has one.
+    pub cluster: ClusterFact,
     /// The volume claim of the backups, if the spec has one and it exists.
     pub backup_claim: Option<ClaimFact>,
     /// True when the volume claim of `database.restoreFrom` exists, and either the operator made it for backups or its label

@@ -9,4 +9,6 @@ pub struct StepFailure {
     pub message: String,
     /// True when only an edit of the spec helps.
     pub needs_an_edit: bool,
+    /// True when the operator waits for something that is on its way, so that nothing has failed yet.
+    pub waits: bool,
 }

@@ -51,6 +51,11 @@ macro_rules! child_kinds {
                 /// Public routes.
                 ingresses: ::k8s_openapi::api::networking::v1::Ingress, Pruned;
             }
+            /// Objects of CloudNativePG. They are written before the children that wait for them.
+            DatabaseObjects: Optional {
+                /// PostgreSQL clusters.
+                clusters: $crate::model::cloud_native_pg::Cluster, Retained;
+            }
             /// Objects of the Gateway API, with the gateway provider `GatewayAPI`. Requests depend on them, so their
             /// failure fails the stack. They are written after the children and deleted before them.
             GatewayObjects: Optional {

@@ -13,6 +13,7 @@ use k8s_openapi::{
 };
 
 use super::{
+    cloud_native_pg::Cluster,
     entry_point::EntryPoint,
     failure::StepFailure,
     gateway_api::HttpRoute,
@@ -35,6 +36,8 @@ pub struct Live {
     pub ingresses: Vec<Arc<Ingress>>,
     /// True when an address of the Ingresses has been waited for long enough.
     pub address_overdue: bool,
+    /// The Cluster of CloudNativePG, if the stack has one.
+    pub cluster: Option<Arc<Cluster>>,
     /// HTTPRoutes of the public routes, without those that the watch has not yet seen as they were written last.
     pub http_routes: Vec<Arc<HttpRoute>>,
     /// True when a kind of the Gateway API is gone from the cluster.

@@ -49,7 +49,9 @@ pub use parent::Parent;
 pub use purge::Purge;
 pub use queue::{Autoscaled, BrokerOperator, Drain, Draining, Queue, Workers};
 pub use scaling::AppScaling;
-pub use store::{Cache, Credential, ManagedStore, Store, StoreTls, StoreVolume, Vector};
+pub use store::{
+    Cache, Credential, DatabaseCluster, ManagedStore, Store, StoreTls, StoreVolume, Vector,
+};
 pub use webhook::Webhook;
 
 /// A stack that was checked against its spec and its surroundings.
@@ -68,6 +70,8 @@ pub struct ValidatedStack {
     pub gateway: Gateway,
     /// The database for the links; `None` while it is held.
     pub database: Option<Store>,
+    /// The Cluster of CloudNativePG that holds the database, if the stack has one.
+    pub cluster: Option<DatabaseCluster>,
     /// The cache for copies of links.
     pub cache: Option<Cache>,
     /// The job queue and its workers.
@@ -88,6 +92,8 @@ pub struct ValidatedStack {
     pub has_monitoring_kinds: bool,
     /// True when the cluster serves the kinds of the Gateway API.
     pub has_gateway_kinds: bool,
+    /// True when the cluster serves the kinds of CloudNativePG.
+    pub has_cluster_kinds: bool,
     /// The store that finds documents by their vectors.
     pub vector: Option<Vector>,
     /// Checksum of the Secrets that the pods of a component read because the user's settings name them.

@@ -30,10 +30,10 @@ use k8s_openapi::{
 
 use super::{
     monitoring,
-    stores::{self, DATABASE_CLIENTS, Definition, common},
+    stores::{self, DATABASE_CLIENTS, Definition, common, postgres},
 };
 use crate::model::{
-    desired::{Children, Desired, GatewayObjects, MonitoringObjects},
+    desired::{Children, DatabaseObjects, Desired, GatewayObjects, MonitoringObjects},
     metadata::{Component, component_name, component_of},
     stack::{App, AppScaling, ValidatedStack},
 };
@@ -45,6 +45,9 @@ pub fn build(stack: &ValidatedStack) -> Desired {
     let mut children = children(stack);
     children.remove(&held);
     keep_pods(stack, &mut children);
+    let database = stack.has_cluster_kinds.then(|| DatabaseObjects {
+        clusters: all([postgres::cluster::build(stack)]).collect(),
+    });
     let mut gateway = stack.has_gateway_kinds.then(|| GatewayObjects {
         reference_grants: all([gateway::reference_grant(stack)]).collect(),
         http_routes: all([gateway::http_route(stack), gateway::console_route(stack)]).collect(),
@@ -55,6 +58,7 @@ pub fn build(stack: &ValidatedStack) -> Desired {
     let monitored = stack.has_monitoring_kinds && !stack.is_held(Component::Stack);
     Desired {
         children,
+        database,
         gateway,
         monitoring: monitored.then(|| MonitoringObjects {
             service_monitors: all([monitoring::service_monitor(stack)]).collect(),
@@ -94,7 +98,10 @@ pub(super) fn pod_templates(stack: &ValidatedStack) -> BTreeMap<Component, PodTe
 
 /// Returns true when every object of a component that is held stays as it is.
 fn is_whole(stack: &ValidatedStack, component: Component) -> bool {
-    !matches!(component, Component::App | Component::Stack)
+    // The policy of a Cluster does not wait for what CloudNativePG makes.
+    let has_cluster = component == Component::Postgres && stack.cluster.is_some();
+    !has_cluster
+        && !matches!(component, Component::App | Component::Stack)
         && !stack.refused_templates.contains(&component)
 }
 
@@ -234,6 +241,7 @@ fn network_policies(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
         network_policy::verify(stack),
         stack.own_collector().map(|_| network_policy::otel(stack)),
     ])
+    .chain(network_policy::cluster(stack))
     .chain(stores)
     .collect()
 }

@@ -134,7 +134,7 @@ fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> 
     if view.stack.is_held(component) && keeps_templates(view, component) {
         message.push_str("; until then the pod templates of the app and the workers do not change");
     }
-    let is_retried = view.live.retried.get(&component) == Some(failure);
+    let is_retried = failure.waits || view.live.retried.get(&component) == Some(failure);
     Some(Verdict {
         fault: !is_retried,
         moves: is_retried,
@@ -154,16 +154,17 @@ fn keeps_templates(view: View<'_>, component: Component) -> bool {
 }
 
 /// Returns the reason for which a component is not as asked for. A program that does not exist yet waits for the database.
+/// What was refused may be the reason for which something else is still waited for.
 fn failure(view: View<'_>, component: Component) -> Option<&StepFailure> {
     let View { stack, live } = view;
     let waits = stores::PROGRAMS.contains(&component) && !live.workloads.contains_key(&component);
     let database = stack.held.get(&Component::Postgres);
-    stack
-        .held
-        .get(&component)
-        .or_else(|| database.filter(|_| waits))
+    let held = stack.held.get(&component);
+    let held = held.or_else(|| database.filter(|_| waits));
+    held.filter(|failure| !failure.waits)
         .or_else(|| live.refused.get(&component))
         .or_else(|| live.retried.get(&component))
+        .or(held)
 }
 
 /// Returns the verdict on a component of which only the objects are known. Without pods of its own, as with a store that

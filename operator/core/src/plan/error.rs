@@ -133,6 +133,32 @@ pub enum ValidateError {
     /// The facts about a component could not be read.
     #[error("{}", .0.message)]
     Unread(StepFailure),
+    /// Changes of a Cluster that the operator does not take.
+    #[error("database.cloudNativePG.template: {path} {problem}")]
+    ClusterTemplate {
+        /// Path in the template.
+        path: String,
+        /// Its problem with the remedy.
+        problem: &'static str,
+    },
+    /// The cluster lacks the kind of CloudNativePG.
+    #[error(
+        "database.cloudNativePG: the cluster does not serve the kind Cluster of postgresql.cnpg.io/v1, or the operator may not read it: install CloudNativePG 1.28.3, 1.29.1 or later, and let the chart's rights include it; until then the database stays as it is"
+    )]
+    ClusterKindMissing,
+    /// The version of CloudNativePG has a hole.
+    #[error(
+        "database.cloudNativePG: with CloudNativePG {0} whoever reads the database's metrics becomes its superuser (CVE-2026-44477): upgrade CloudNativePG to 1.28.3, 1.29.1 or later; until then the database stays as it is"
+    )]
+    ClusterVulnerable(String),
+    /// CloudNativePG is making the database.
+    #[error("Cluster {cluster} of CloudNativePG makes the database: {phase}")]
+    ClusterStarting {
+        /// Name of the Cluster.
+        cluster: String,
+        /// What CloudNativePG is doing.
+        phase: String,
+    },
     /// A Secret with a child's name does not belong to the stack.
     #[error(
         "Secret {0} does not belong to this stack: delete it, or choose another stack name; if you restored it for this \
@@ -185,6 +211,10 @@ impl ValidateError {
             Self::TargetIsOwn { .. } => "TargetIsOwn",
             Self::PodTemplate { .. } => "PodTemplateRefused",
             Self::Unread(failure) => failure.reason,
+            Self::ClusterTemplate { .. } => "TemplateRefused",
+            Self::ClusterKindMissing => "ClusterKindMissing",
+            Self::ClusterVulnerable(_) => "ClusterVulnerable",
+            Self::ClusterStarting { .. } => "ClusterStarting",
             Self::NameTaken(_) | Self::ClaimTaken { .. } => "NameTaken",
             Self::VersionRefused { .. } => "VersionRefused",
         }
@@ -201,6 +231,7 @@ impl ValidateError {
             | Self::NoGateway
             | Self::TargetIsOwn { .. }
             | Self::PodTemplate { .. }
+            | Self::ClusterTemplate { .. }
             | Self::VersionRefused { .. } => true,
             Self::CredentialsMissing { .. }
             | Self::DataTerminating { .. }
@@ -211,6 +242,9 @@ impl ValidateError {
             | Self::ClaimNotUsable(_)
             | Self::HeadersNotFound(_)
             | Self::Unread(_)
+            | Self::ClusterKindMissing
+            | Self::ClusterVulnerable(_)
+            | Self::ClusterStarting { .. }
             | Self::NameTaken(_)
             | Self::ClaimTaken { .. } => false,
         }
@@ -223,6 +257,7 @@ impl From<&ValidateError> for StepFailure {
             reason: error.reason(),
             message: error.to_string(),
             needs_an_edit: error.needs_an_edit(),
+            waits: matches!(error, ValidateError::ClusterStarting { .. }),
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::{
         credentials::{JOB_IDS_KEY, MANAGEMENT_KEY},
         external::{self, ExternalReference},
         facts::{
-            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, MissingKeys,
-            PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
+            ClusterFact, CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts,
+            MissingKeys, PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
         },
         metadata::StackIdentity,
     },
@@ -52,12 +52,13 @@ pub fn foresee(mut facts: Facts) -> Facts {
 /// to, with the label that admits it.
 pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
     let spec = &stack.spec;
-    let optional = references::optional(spec).into_iter();
+    let name = &identity.name;
+    let optional = references::optional(spec, name).into_iter();
     Facts {
         checksum_key: CredentialState::Generated(data(&[CHECKSUM_KEY])),
         job_ids: CredentialState::Generated(data(&[JOB_IDS_KEY])),
         management: CredentialState::Generated(data(&[MANAGEMENT_KEY])),
-        database: store(references::database(spec)),
+        database: store(references::database(spec, name)),
         optional: optional
             .map(|reference| (reference.0, store(reference)))
             .collect(),
@@ -69,6 +70,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         }),
         has_monitoring_kinds: true,
         has_gateway_kinds: true,
+        cluster: ClusterFact::Started,
         backup_claim: None,
         restore_claim_usable: Ok(true),
         vector_key: references::vector_key(spec).map(|reference| Referenced {
@@ -85,7 +87,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         rival: None,
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),
-        contents: references::contents(spec, false)
+        contents: references::contents(spec, name, false)
             .into_iter()
             .map(|(component, uses)| (component, Ok(PodContents::of_usable(&uses))))
             .collect(),
@@ -93,7 +95,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
     }
 }
 
-fn store((component, reference): StoreReference<'_>) -> StoreFacts {
+fn store((component, reference): StoreReference) -> StoreFacts {
     let Some(ExternalReference { secret, tls }) = reference else {
         return StoreFacts::Managed {
             credentials: CredentialState::Generated(data(stores::keys(component))),
@@ -107,9 +109,9 @@ fn store((component, reference): StoreReference<'_>) -> StoreFacts {
         value: Some(placeholder()),
     };
     StoreFacts::External {
-        reference: secret.clone(),
-        found: ExternalAccess::find(stores::parts(component), secret, data(&[key])),
-        tls: tls.map(|tls| external::files(tls).into_iter().map(entry).collect()),
+        found: ExternalAccess::find(stores::parts(component), &secret, data(&[key])),
+        reference: secret,
+        tls: tls.map(|tls| external::files(&tls).into_iter().map(entry).collect()),
     }
 }
 

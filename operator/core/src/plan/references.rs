@@ -22,24 +22,24 @@ use crate::{
 };
 
 /// A store, and the references to the Secrets of an external one. Without references, the operator runs the store.
-pub type StoreReference<'a> = (Component, Option<ExternalReference<'a>>);
+pub type StoreReference = (Component, Option<ExternalReference>);
 
-/// Returns the database of a spec.
-pub fn database(spec: &ShortenerStackSpec) -> StoreReference<'_> {
-    reference(&postgres::STORE, spec)
+/// Returns the database of a stack.
+pub fn database(spec: &ShortenerStackSpec, stack: &str) -> StoreReference {
+    reference(&postgres::STORE, spec, stack)
 }
 
-/// Returns the stores of those profiles of a spec that are on.
-pub fn optional(spec: &ShortenerStackSpec) -> Vec<StoreReference<'_>> {
+/// Returns the stores of those profiles of a stack that are on.
+pub fn optional(spec: &ShortenerStackSpec, stack: &str) -> Vec<StoreReference> {
     let on = stores::all().filter(|store| {
         let profile = store.profile;
         profile.is_some_and(|profile| spec.profiles.contains(&profile)) && (store.wanted)(spec)
     });
-    on.map(|store| reference(store, spec)).collect()
+    on.map(|store| reference(store, spec, stack)).collect()
 }
 
-fn reference<'a>(store: &Definition, spec: &'a ShortenerStackSpec) -> StoreReference<'a> {
-    (store.component, (store.external)(spec))
+fn reference(store: &Definition, spec: &ShortenerStackSpec, stack: &str) -> StoreReference {
+    (store.component, (store.external)(spec, stack))
 }
 
 /// Returns the reference to the API key of an external vector store, if the profile is on and the spec has one.
@@ -101,18 +101,23 @@ pub fn certificate_secret(spec: &ShortenerStackSpec) -> Option<&str> {
 /// and read them no more. `draining` tells that a queue whose profile is off still has its pods.
 pub fn contents(
     spec: &ShortenerStackSpec,
+    stack: &str,
     draining: bool,
 ) -> BTreeMap<Component, BTreeSet<SecretUse>> {
     let contents =
-        added(spec, draining).map(|(component, pod)| (component, pod_uses::contents(&pod)));
+        added(spec, stack, draining).map(|(component, pod)| (component, pod_uses::contents(&pod)));
     contents
         .filter(|(_, contents)| !contents.is_empty())
         .collect()
 }
 
 /// Returns a pod of each component that runs pods, with nothing but what the user's settings add.
-fn added(spec: &ShortenerStackSpec, draining: bool) -> impl Iterator<Item = (Component, PodSpec)> {
-    let components = with_pods(spec, draining).into_iter();
+fn added<'a>(
+    spec: &'a ShortenerStackSpec,
+    stack: &str,
+    draining: bool,
+) -> impl Iterator<Item = (Component, PodSpec)> + use<'a> {
+    let components = with_pods(spec, stack, draining).into_iter();
     components.filter_map(|component| {
         let (_, settings) = pod_settings::of(spec, component)?;
         Some((component, pod_settings::added(settings)?))
@@ -120,11 +125,11 @@ fn added(spec: &ShortenerStackSpec, draining: bool) -> impl Iterator<Item = (Com
 }
 
 /// Returns the components of a spec that run pods.
-fn with_pods(spec: &ShortenerStackSpec, draining: bool) -> BTreeSet<Component> {
+fn with_pods(spec: &ShortenerStackSpec, stack: &str, draining: bool) -> BTreeSet<Component> {
     let queue = draining || spec.profiles.contains(&Profile::Queue);
     let drained = draining.then_some((Component::Rabbitmq, None));
-    let stores = iter::once(database(spec))
-        .chain(optional(spec))
+    let stores = iter::once(database(spec, stack))
+        .chain(optional(spec, stack))
         .chain(drained);
     let managed = stores.filter(|(_, external)| external.is_none());
     let collector = spec.profiles.contains(&Profile::Observability)
@@ -151,7 +156,7 @@ pub fn secrets(stack: &ShortenerStack) -> BTreeSet<String> {
         credentials::job_ids_name(name),
         credentials::management_name(name),
     ]);
-    for (component, external) in iter::once(database(spec)).chain(optional(spec)) {
+    for (component, external) in iter::once(database(spec, name)).chain(optional(spec, name)) {
         names.insert(component_name(name, component));
         names.extend(external.iter().flat_map(ExternalReference::secrets));
     }
@@ -171,7 +176,7 @@ pub fn secrets(stack: &ShortenerStack) -> BTreeSet<String> {
             .iter()
             .map(|secret| secret.name.clone()),
     );
-    for (_, pod) in added(spec, false) {
+    for (_, pod) in added(spec, name, false) {
         names.extend(pod_uses::contents(&pod).into_iter().map(|used| used.secret));
         names.extend(pod_uses::pull_secrets(&pod).map(str::to_owned));
     }
@@ -309,7 +314,7 @@ mod tests {
             "observability": {"collector": managed("otel"), "backend": managed("telemetry")},
         });
         let found = |spec: &serde_json::Value, draining: bool| {
-            let found = contents(&stored_stack(spec.clone()).spec, draining);
+            let found = contents(&stored_stack(spec.clone()).spec, "acme", draining);
             for (component, uses) in &found {
                 let names: Vec<&str> = uses.iter().map(|used| used.secret.as_str()).collect();
                 assert_eq!(names, [component.as_str()]);

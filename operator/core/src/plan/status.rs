@@ -144,6 +144,7 @@ pub fn unreadable(
         reason: "InvalidSpec",
         message: format!("the resource cannot be parsed: {error}. Correct the named field"),
         needs_an_edit: true,
+        waits: false,
     };
     let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
     let verdicts = of_failure(&failure, live, previous).into_iter();
@@ -227,7 +228,10 @@ type Verdicts = Vec<(&'static str, Verdict)>;
 
 fn of_live(stack: &ValidatedStack, live: &Live, halted: Option<Verdict>) -> Verdicts {
     let components = conditions::components(View { stack, live });
-    let failures = || stack.held.values().chain(live.refused.values());
+    let failures = || {
+        let failures = stack.held.values().chain(live.refused.values());
+        failures.filter(|failure| !failure.waits)
+    };
     let ready = conditions::ready(&components);
     let degraded = conditions::degraded(&components, failures().next());
     let stalled = failures().find(|failure| failure.needs_an_edit);

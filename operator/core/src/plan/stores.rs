@@ -76,8 +76,9 @@ pub(super) struct Definition {
     pub(super) egress: bool,
     /// Returns true when a spec whose profile is on has it.
     pub(super) wanted: fn(&ShortenerStackSpec) -> bool,
-    /// Returns the references to the Secrets of an external one; `None` if the operator runs it.
-    pub(super) external: fn(&ShortenerStackSpec) -> Option<ExternalReference<'_>>,
+    /// Returns the references to the Secrets of one that the operator does not run, for the name of the stack; `None` if it
+    /// runs it.
+    pub(super) external: fn(&ShortenerStackSpec, &str) -> Option<ExternalReference>,
     /// Returns the store of a stack that has one.
     pub(super) store: fn(&ValidatedStack) -> Option<&Store>,
     /// Returns the environment variables of a client; none if the client must not use the store.

@@ -37,9 +37,11 @@ use crate::{
         checksum::CHECKSUM_KEY,
         credentials,
         defaults::Defaults,
-        facts::{CredentialState, Facts, MissingKeys},
+        facts::{ClusterFact, CredentialState, Facts, MissingKeys, StoreFacts},
         metadata::Component,
-        stack::{App, Autoscaled, Credential, Purge, ValidatedStack, Workers},
+        stack::{
+            App, Autoscaled, Credential, DatabaseCluster, Purge, Store, ValidatedStack, Workers,
+        },
         worker_demand::WorkerCount,
     },
 };
@@ -71,10 +73,8 @@ pub fn validate(
         defaults,
     };
     let keys = OwnKeys::of(&near, facts.job_ids, facts.management)?;
-    let mut held = HeldComponents::default();
-    check(stack, &mut held)?;
-    let database = postgres::resolve(&near, facts.database);
-    let database = held.part(Component::Postgres, database);
+    let mut held = check(stack)?;
+    let (database, cluster) = database(&near, facts.database, &facts.cluster, &mut held);
     let cache = optional.remove(&Component::Cache);
     let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
     let draining = drain(stack, &facts.queue).draining();
@@ -99,6 +99,7 @@ pub fn validate(
         gateway: gateway::gateway(spec, defaults, &identity.namespace, facts.gateway),
         backup: backup::backup(&near, &identity, database.as_ref(), facts.backup_claim),
         database,
+        cluster,
         cache,
         queue,
         purge: purge(spec),
@@ -108,6 +109,7 @@ pub fn validate(
         monitoring: held.part(Component::Stack, monitoring).flatten(),
         has_monitoring_kinds: facts.has_monitoring_kinds,
         has_gateway_kinds: facts.has_gateway_kinds,
+        has_cluster_kinds: facts.cluster != ClusterFact::Unserved,
         vector,
         user_checksums: contents::checksums(&near, &facts.contents, &mut held),
         checksum_key,
@@ -125,15 +127,31 @@ pub fn validate(
     Ok(validated)
 }
 
-/// Checks the requests in annotations, and the components that are resolved in any case.
-fn check(stack: &ShortenerStack, held: &mut HeldComponents) -> Result<(), ValidateError> {
+/// Returns the database, and the Cluster that holds it, if the stack asks for one.
+fn database(
+    near: &StoreContext<'_>,
+    facts: StoreFacts,
+    fact: &ClusterFact,
+    held: &mut HeldComponents,
+) -> (Option<Store>, Option<DatabaseCluster>) {
+    let cluster = postgres::cluster::wanted(near.stack, near.defaults);
+    let Some(cluster) = held.part(Component::Postgres, cluster) else {
+        return (None, None);
+    };
+    let database = postgres::resolve(near, facts, fact);
+    (held.part(Component::Postgres, database), cluster)
+}
+
+/// Checks the requests in annotations, and the components that are resolved in any case. Returns those that are held.
+fn check(stack: &ShortenerStack) -> Result<HeldComponents, ValidateError> {
     requests::check(stack)?;
     let spec = &stack.spec;
     let (gateway, public_url) = (&spec.gateway, public_url(spec));
+    let mut held = HeldComponents::default();
     held.part(Component::Gateway, gateway::check(spec));
     let links = links::check(&spec.links, &public_url, &gateway.hosts);
     held.part(Component::App, links);
-    Ok(())
+    Ok(held)
 }
 
 /// Returns the base URL of the short links, without a trailing slash.

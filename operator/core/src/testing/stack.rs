@@ -26,8 +26,8 @@ use crate::{
         defaults::{Defaults, Images, PodTemplatePolicy},
         external::{self, ExternalReference},
         facts::{
-            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, MissingKeys,
-            PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
+            ClusterFact, CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts,
+            MissingKeys, PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
         },
         metadata::StackIdentity,
         stack::{Backend, Collector, Store, ValidatedStack},
@@ -89,8 +89,8 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         checksum_key: CredentialState::Existing(data(&[CHECKSUM_KEY])),
         job_ids: CredentialState::Existing(data(&[JOB_IDS_KEY])),
         management: CredentialState::Existing(data(&[MANAGEMENT_KEY])),
-        database: store(references::database(spec)),
-        optional: references::optional(spec)
+        database: store(references::database(spec, "acme")),
+        optional: references::optional(spec, "acme")
             .into_iter()
             .map(|reference| (reference.0, store(reference)))
             .collect(),
@@ -102,6 +102,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         }),
         has_monitoring_kinds: false,
         has_gateway_kinds: false,
+        cluster: ClusterFact::Started,
         backup_claim: None,
         restore_claim_usable: Ok(true),
         vector_key: references::vector_key(spec).map(|reference| Referenced {
@@ -124,21 +125,21 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         rival: None,
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),
-        contents: references::contents(spec, false)
+        contents: references::contents(spec, "acme", false)
             .into_iter()
             .map(|(component, uses)| (component, Ok(PodContents::of_usable(&uses))))
             .collect(),
     }
 }
 
-fn store((component, reference): StoreReference<'_>) -> StoreFacts {
+fn store((component, reference): StoreReference) -> StoreFacts {
     match reference {
         Some(ExternalReference { secret, tls }) => StoreFacts::External {
-            reference: secret.clone(),
-            found: ExternalAccess::find(stores::parts(component), secret, data(&["uri"])),
+            found: ExternalAccess::find(stores::parts(component), &secret, data(&["uri"])),
+            reference: secret,
             tls: tls.map(|tls| {
                 let value = Some(ByteString(b"s3cret".to_vec()));
-                let files = external::files(tls).into_iter();
+                let files = external::files(&tls).into_iter();
                 files
                     .map(|file| TlsEntry {
                         file,

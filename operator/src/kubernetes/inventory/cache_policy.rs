@@ -43,9 +43,10 @@ pub trait CachePolicy<K> {
 const PAGE_OF_METADATA: u32 = 250;
 
 /// Prefixes of the labels and annotations that are read, or that the operator writes.
-const KEPT_KEYS: [&str; 3] = [
+const KEPT_KEYS: [&str; 4] = [
     "app.kubernetes.io/",
     "argocd.argoproj.io/",
+    "cnpg.io/operatorVersion",
     "shortener.dev/",
 ];
 

@@ -122,6 +122,7 @@ pub(super) fn by_component<'a>(
                 reason: failure.reason(),
                 message: format!("{}: {}", failure.child, failure.cause),
                 needs_an_edit: false,
+                waits: false,
             });
     }
     first

@@ -3,7 +3,7 @@
 use shortener_operator_core::{
     child_kinds,
     model::{
-        desired::{Children, GatewayObjects, Item, MonitoringObjects},
+        desired::{Children, DatabaseObjects, GatewayObjects, Item, MonitoringObjects},
         kinds::Deletion,
         metadata::StackIdentity,
     },

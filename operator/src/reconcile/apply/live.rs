@@ -9,6 +9,7 @@ use k8s_openapi::api::{
     networking::v1::Ingress,
 };
 use shortener_operator_core::model::{
+    cloud_native_pg::{self, Cluster},
     entry_point::EntryPoint,
     gateway_api::HttpRoute,
     live::{Live, Workload},
@@ -29,6 +30,7 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         at: jiff::Timestamp::now(),
         address_overdue: !ingresses.is_empty() && ingresses.iter().all(|ingress| is_old(ingress)),
         ingresses,
+        cluster: inventory.kept::<Cluster>(namespace, &cloud_native_pg::name(stack)),
         http_routes: http_routes(scope, identity),
         pods: inventory.of_stack::<Pod>(namespace, stack),
         queue: scope.context.queues.record(&identity.key()).seen().clone(),

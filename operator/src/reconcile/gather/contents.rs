@@ -34,7 +34,7 @@ pub(super) async fn contents(
     spec: &ShortenerStackSpec,
     draining: bool,
 ) -> BTreeMap<Component, Result<PodContents, StepFailure>> {
-    let uses = references::contents(spec, draining);
+    let uses = references::contents(spec, &identity.name, draining);
     let names = uses.values().flatten().map(|used| used.secret.clone());
     let names: BTreeSet<String> = names.collect();
     let reads = names.into_iter().map(|name| async move {

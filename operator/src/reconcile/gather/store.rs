@@ -50,22 +50,22 @@ pub(super) async fn facts(
     scope: &Scope,
     identity: &StackIdentity,
     component: Component,
-    external: Option<ExternalReference<'_>>,
+    external: Option<ExternalReference>,
 ) -> Result<StoreFacts, kube::Error> {
     let Some(external) = external else {
         return managed(scope, identity, component).await;
     };
     let reference = external.secret;
     let secret = read_secret(scope, identity, &reference.name).await?;
-    let tls = match external.tls {
+    let tls = match &external.tls {
         Some(tls) => Some(certificates(scope, identity, tls).await?),
         None => None,
     };
     Ok(StoreFacts::External {
         found: secret.and_then(|secret| {
-            ExternalAccess::find(stores::parts(component), reference, secret.data?)
+            ExternalAccess::find(stores::parts(component), &reference, secret.data?)
         }),
-        reference: reference.clone(),
+        reference,
         tls,
     })
 }

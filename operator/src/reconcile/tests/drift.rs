@@ -75,8 +75,9 @@ fn names<K: Kind>(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// Starts two stacks that have an object of every kind together: a stack has either Ingresses or an HTTPRoute.
-async fn with_every_kind(policy: &str) -> [World; 2] {
+/// Starts stacks that have an object of every kind together: a stack has either Ingresses or an HTTPRoute, and either a
+/// database of its own or a Cluster.
+async fn with_every_kind(policy: &str) -> [World; 3] {
     let with_ingresses = json!({
         "monitoring": {"enabled": true},
         "app": {"autoscaling": {"maxReplicas": 4}},
@@ -91,9 +92,11 @@ async fn with_every_kind(policy: &str) -> [World; 2] {
         },
         "deletionPolicy": policy,
     });
+    let with_a_cluster = json!({"database": {"cloudNativePG": {}}, "deletionPolicy": policy});
     [
         World::with_optional_kinds(with_ingresses).await,
         World::with_optional_kinds(with_a_route).await,
+        World::with_optional_kinds(with_a_cluster).await,
     ]
 }
 

@@ -141,6 +141,7 @@ mod tests {
             reason: "ReadFailed",
             message: "no answer".to_owned(),
             needs_an_edit: false,
+            waits: false,
         };
         let secrets = ReadSecrets::from([
             ("a".to_owned(), Err(failure.clone())),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
 use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
 
 use super::Pod;
@@ -44,6 +46,19 @@ pub struct Vector {
     pub size: i32,
     /// Distance metric of the vectors.
     pub distance: Distance,
+}
+
+/// A PostgreSQL cluster that CloudNativePG runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DatabaseCluster {
+    /// Number of servers.
+    pub instances: i32,
+    /// Size of the volume of each.
+    pub storage: Quantity,
+    /// Storage class of the volumes; the default of the cluster if absent.
+    pub storage_class: Option<String>,
+    /// The user's changes of the Cluster's spec.
+    pub template: Map<String, Value>,
 }
 
 /// A server that holds data of the stack.

@@ -9,7 +9,11 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
 
+mod cluster;
+
 use std::collections::BTreeSet;
+
+pub(super) use cluster::cluster;
 
 use super::{app, gateway, otel};
 use crate::{
@@ -207,9 +211,13 @@ fn object_store(bucket: &Bucket) -> Vec<NetworkPolicyEgressRule> {
     [anywhere].into_iter().chain(of_pods).collect()
 }
 
-/// Returns the rule for connections to a database that the operator runs.
+/// Returns the rule for connections to a database that the operator or CloudNativePG runs.
 fn database(stack: &ValidatedStack) -> Option<NetworkPolicyEgressRule> {
-    stack.database.as_ref()?.managed()?;
+    let database = stack.database.as_ref()?;
+    if stack.cluster.is_some() {
+        return Some(cluster::to_servers(stack));
+    }
+    database.managed()?;
     Some(to_pods(stack, Component::Postgres, postgres::PORT))
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the children as a whole.
 
+mod cluster;
 mod pods;
 mod programs;
 
@@ -62,10 +63,12 @@ crate::child_kinds!(titles);
 /// Returns kind and name of every child, in the order in which they are written.
 fn names(stack: &ValidatedStack) -> Vec<String> {
     let desired = build(stack);
+    let database = desired.database.unwrap_or_default();
     let gateway = desired.gateway.unwrap_or_default();
     let monitoring = desired.monitoring.unwrap_or_default();
     [
         desired.children.titles(),
+        database.titles(),
         gateway.titles(),
         monitoring.titles(),
     ]
@@ -128,6 +131,7 @@ fn holding(mut stack: ValidatedStack, components: &[Component]) -> ValidatedStac
             reason: "SecretNotFound",
             message: "create it".to_owned(),
             needs_an_edit: false,
+            waits: false,
         };
         stack.held.insert(*component, reason);
     }

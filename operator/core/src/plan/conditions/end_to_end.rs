@@ -482,6 +482,7 @@ mod tests {
                 reason: "ReadFailed",
                 message: "the answer".to_owned(),
                 needs_an_edit: false,
+                waits: false,
             })),
             ..settings(None)
         });

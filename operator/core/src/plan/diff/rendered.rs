@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::ChildName;
 use crate::model::{
-    desired::{Children, Desired, GatewayObjects, MonitoringObjects},
+    desired::{Children, DatabaseObjects, Desired, GatewayObjects, MonitoringObjects},
     kinds::Deletion,
 };
 
@@ -78,6 +78,9 @@ crate::child_kinds!(groups);
 /// Returns every child, in the order in which they are written.
 pub(super) fn children(desired: &Desired) -> Result<Vec<Rendered>, serde_json::Error> {
     let mut all = desired.children.rendered()?;
+    if let Some(database) = &desired.database {
+        all.extend(database.rendered()?);
+    }
     if let Some(gateway) = &desired.gateway {
         all.extend(gateway.rendered()?);
     }
@@ -92,6 +95,9 @@ pub(super) fn ends(desired: &Desired) -> Ends {
     let mut kinds = Vec::new();
     if desired.prunable {
         kinds.extend(Children::kinds());
+        if desired.database.is_some() {
+            kinds.extend(DatabaseObjects::kinds());
+        }
         if desired.gateway.is_some() {
             kinds.extend(GatewayObjects::kinds());
         }
@@ -111,7 +117,9 @@ pub(super) fn ends(desired: &Desired) -> Ends {
 
 /// Returns the kinds whose objects may outlive the stack, in the order in which they are written.
 pub(super) fn retained() -> Vec<String> {
-    let kinds = Children::kinds().into_iter();
+    let kinds = Children::kinds()
+        .into_iter()
+        .chain(DatabaseObjects::kinds());
     kinds
         .filter(|(_, deletion)| *deletion == Deletion::Retained)
         .map(|(kind, _)| kind)

@@ -108,6 +108,7 @@ fn a_refused_child_is_named_by_its_component_and_takes_no_other_ones_state() {
         reason: "Forbidden",
         message: format!("Deployment/acme-{}: no", Component::as_str(component)),
         needs_an_edit: false,
+        waits: false,
     };
     for (component, type_) in [
         (Component::App, "AppReady"),
@@ -443,6 +444,7 @@ fn what_a_release_would_restart_is_listed_and_stays_listed_after_a_failure() {
         reason: "ReadFailed",
         message: "no answer".to_owned(),
         needs_an_edit: false,
+        waits: false,
     };
     let failed = status(&stack, Outcome::Failed(failure, &live(2)), &at(2));
     assert_eq!(failed.pending_changes, validated.pending);

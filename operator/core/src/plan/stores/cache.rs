@@ -57,11 +57,11 @@ pub(in crate::plan) const STORE: Definition = Definition {
 const PORT: i32 = 6379;
 
 /// Returns the references to the Secrets of an external cache.
-fn external(spec: &ShortenerStackSpec) -> Option<ExternalReference<'_>> {
+fn external(spec: &ShortenerStackSpec, _: &str) -> Option<ExternalReference> {
     let external = spec.cache.external.as_ref()?;
     Some(ExternalReference {
-        secret: &external.secret_ref,
-        tls: external.tls.as_ref(),
+        secret: external.secret_ref.clone(),
+        tls: external.tls.clone(),
     })
 }
 

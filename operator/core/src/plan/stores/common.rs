@@ -3,7 +3,7 @@
 
 mod claim;
 mod condition;
-mod faults;
+pub(super) mod faults;
 mod growth;
 mod resolve;
 mod service;

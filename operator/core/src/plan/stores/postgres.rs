@@ -1,5 +1,6 @@
 //! The database: one PostgreSQL server with a volume of its own.
 
+pub(in crate::plan) mod cluster;
 mod connections;
 mod env;
 mod resolve;
@@ -19,6 +20,7 @@ use crate::{
     api::ShortenerStackSpec,
     model::{
         access::Part,
+        cloud_native_pg,
         credentials::{PASSWORD_KEY, USERNAME_KEY},
         external::ExternalReference,
         metadata::Component,
@@ -59,11 +61,11 @@ pub(in crate::plan) const STORE: Definition = Definition {
     condition: Some(StoreCondition {
         type_: DATABASE_READY,
         verdict: |view| {
-            let ready = common::verdict(
-                view,
-                Component::Postgres,
-                "while it is unavailable, only cached links redirect",
-            );
+            let without = "while it is unavailable, only cached links redirect";
+            let ready = match &view.stack.cluster {
+                Some(_) if view.stack.database.is_some() => Some(cluster::verdict(view, without)),
+                _ => common::verdict(view, Component::Postgres, without),
+            };
             ready.map(|ready| connections::verdict(view.stack, ready))
         },
     }),
@@ -78,12 +80,15 @@ pub(in crate::plan) const USER: i64 = 999;
 /// Name of the database.
 const DATABASE: &str = "shortener";
 
-/// Returns the references to the Secrets of an external database.
-fn external(spec: &ShortenerStackSpec) -> Option<ExternalReference<'_>> {
+/// Returns the references to the Secrets of a database that the operator does not run.
+fn external(spec: &ShortenerStackSpec, stack: &str) -> Option<ExternalReference> {
+    if let Some(cluster) = &spec.database.cloud_native_pg {
+        return Some(cloud_native_pg::reference(cluster, stack));
+    }
     let external = spec.database.external.as_ref()?;
     Some(ExternalReference {
-        secret: &external.secret_ref,
-        tls: external.tls.as_ref().map(|tls| &tls.client),
+        secret: external.secret_ref.clone(),
+        tls: external.tls.as_ref().map(|tls| tls.client.clone()),
     })
 }
 

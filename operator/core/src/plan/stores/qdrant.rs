@@ -71,11 +71,11 @@ const PORTS: [Port; 2] = [
 ];
 
 /// Returns the references to the Secrets of an external vector store.
-fn external(spec: &ShortenerStackSpec) -> Option<ExternalReference<'_>> {
+fn external(spec: &ShortenerStackSpec, _: &str) -> Option<ExternalReference> {
     let external = spec.vector.external.as_ref()?;
     Some(ExternalReference {
-        secret: &external.secret_ref,
-        tls: external.tls.as_ref(),
+        secret: external.secret_ref.clone(),
+        tls: external.tls.clone(),
     })
 }
 

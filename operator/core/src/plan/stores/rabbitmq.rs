@@ -83,11 +83,11 @@ const PORTS: [Port; 3] = [
 const PORT_NAME: &str = "amqp";
 
 /// Returns the references to the Secrets of an external broker.
-fn external(spec: &ShortenerStackSpec) -> Option<ExternalReference<'_>> {
+fn external(spec: &ShortenerStackSpec, _: &str) -> Option<ExternalReference> {
     let external = spec.queue.external.as_ref()?;
     Some(ExternalReference {
-        secret: &external.secret_ref,
-        tls: external.tls.as_ref(),
+        secret: external.secret_ref.clone(),
+        tls: external.tls.clone(),
     })
 }
 

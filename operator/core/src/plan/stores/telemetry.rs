@@ -32,7 +32,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     // It scrapes metrics, and Grafana downloads parts of itself.
     egress: true,
     wanted,
-    external: |_| None,
+    external: |_, _| None,
     store: |stack| stack.own_backend(),
     // The collector's configuration contains the address.
     env: |_, _| Vec::new(),

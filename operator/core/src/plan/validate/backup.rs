@@ -119,6 +119,9 @@ fn database_size(spec: &ShortenerStackSpec) -> &str {
     if database.external.is_some() {
         return DEFAULT_BACKUP_STORAGE;
     }
+    if let Some(cluster) = &database.cloud_native_pg {
+        return cluster.storage.as_deref().unwrap_or(DEFAULT_STORAGE);
+    }
     let managed = database.managed.as_ref();
     let storage = managed.and_then(|managed| managed.storage.as_deref());
     storage.unwrap_or(DEFAULT_STORAGE)

@@ -19,8 +19,8 @@ use crate::{
         defaults::PodTemplatePolicy,
         external,
         facts::{
-            ClaimFact, CredentialState, ExternalAccess, GatewayFacts, HeaderFacts, MissingKeys,
-            PodContents, QueueFacts, RunningServer, StoreFacts, TlsEntry,
+            ClaimFact, ClusterFact, CredentialState, ExternalAccess, GatewayFacts, HeaderFacts,
+            MissingKeys, PodContents, QueueFacts, RunningServer, StoreFacts, TlsEntry,
         },
         failure::StepFailure,
         gateway_api::LiveGateway,
@@ -51,6 +51,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         queue: QueueFacts::default(),
         headers: None,
         has_monitoring_kinds: false,
+        cluster: ClusterFact::Started,
         has_gateway_kinds: false,
         backup_claim: None,
         restore_claim_usable: Ok(false),
@@ -516,6 +517,7 @@ fn what_could_not_be_read_is_held_with_the_answer() {
         reason: "Forbidden",
         message: "cannot read a Secret: no".to_owned(),
         needs_an_edit: false,
+        waits: false,
     };
     let facts = StoreFacts::Unread(failure.clone());
     assert_eq!(refused(json!({}), facts), failure);
@@ -544,6 +546,7 @@ fn a_key_of_the_probe_that_could_not_be_read_holds_nothing() {
         reason: "ReadFailed",
         message: "the answer".to_owned(),
         needs_an_edit: false,
+        waits: false,
     };
     let end_to_end = json!({"keySecretRef": {"name": "probe"}});
     let stack = stored_stack(json!({"gateway": {"endToEndProbe": end_to_end}}));
@@ -603,7 +606,7 @@ fn each_broken_part_is_held_with_its_dependents_and_no_other() {
 
 /// Returns facts about a stack that has its own Secrets, and of those of the user none.
 fn with_nothing(stack: &ShortenerStack) -> Facts {
-    let store = |(component, external): references::StoreReference<'_>| match external {
+    let store = |(component, external): references::StoreReference| match external {
         Some(external) => StoreFacts::External {
             reference: external.secret.clone(),
             found: None,
@@ -619,7 +622,7 @@ fn with_nothing(stack: &ShortenerStack) -> Facts {
     };
     let spec = &stack.spec;
     Facts {
-        optional: references::optional(spec)
+        optional: references::optional(spec, "acme")
             .into_iter()
             .map(|reference| (reference.0, store(reference)))
             .collect(),
@@ -628,7 +631,7 @@ fn with_nothing(stack: &ShortenerStack) -> Facts {
             data: Ok(None),
             usable: false,
         }),
-        ..with_database(stack, store(references::database(spec)))
+        ..with_database(stack, store(references::database(spec, "acme")))
     }
 }
 
@@ -746,6 +749,7 @@ fn a_database_begins_only_with_a_claim_that_stacks_may_use() {
         reason: "ReadFailed",
         message: "no answer".to_owned(),
         needs_an_edit: false,
+        waits: false,
     };
     for (policy, usable, reason) in [
         (
@@ -786,6 +790,7 @@ fn the_pods_of_a_secret_that_cannot_be_read_are_held_and_nothing_else_is() {
         reason: "ReadFailed",
         message: "no answer".to_owned(),
         needs_an_edit: false,
+        waits: false,
     };
     let facts = Facts {
         contents: [(Component::Postgres, Err(failure.clone()))].into(),

@@ -28,6 +28,14 @@ impl ValidatedStack {
         self.with_database(json!({"secretRef": reference, "tls": tls}))
     }
 
+    /// Replaces the database with one that CloudNativePG runs, of these settings.
+    pub fn cloud_native_pg(mut self, settings: Value) -> Self {
+        let stack = resolved(json!({"database": {"cloudNativePG": settings}}));
+        self.database = stack.database;
+        self.cluster = stack.cluster;
+        self
+    }
+
     /// Turns backups and their verification on. The volume for them is of the default size.
     pub fn backed_up(mut self) -> Self {
         let verify = json!({"schedule": "17 5 * * 0"});

@@ -5,7 +5,7 @@ use crate::{
     model::{
         external::TlsFileKind,
         metadata::{Component, component_name},
-        stack::StoreTls,
+        stack::{Store, StoreTls},
         store_state::{StoreFault, StoreFaults},
     },
     plan::{
@@ -29,17 +29,48 @@ pub(super) fn external(
     (secret, tls): (&str, Option<&StoreTls>),
     without: &str,
 ) -> Verdict {
-    let fault = fault(view, component).zip(stores::of(component));
-    match fault.filter(|_| !view.stack.stopped) {
-        Some((fault, store)) => {
-            let what = sentence(fault, store, &Settings { secret, tls });
-            Verdict::fault(fault.reason(), format!("{}.external: {what}", store.field))
-        }
-        None => Verdict::yes(
+    let told = told(view, component, "external", &Settings { secret, tls });
+    told.unwrap_or_else(|| {
+        Verdict::yes(
             "External",
             format!("external server, configured by Secret {secret}; {without}"),
-        ),
+        )
+    })
+}
+
+/// Returns the verdict on a database that CloudNativePG runs, if the stack's programs say why they cannot use it. While
+/// another server takes over, none of them gets an answer.
+pub(in crate::plan::stores) fn of_cluster(view: View<'_>, is_ready: bool) -> Option<Verdict> {
+    let Store::External { secret, tls, .. } = view.stack.database.as_ref()? else {
+        return None;
+    };
+    let tls = tls.as_ref();
+    let told = told(
+        view,
+        Component::Postgres,
+        "cloudNativePG",
+        &Settings { secret, tls },
+    )?;
+    (is_ready || told.reason != StoreFault::Unreachable.reason()).then_some(told)
+}
+
+/// Returns what the stack's programs say against a store that others run, under its field.
+fn told(
+    view: View<'_>,
+    component: Component,
+    field: &str,
+    settings: &Settings<'_>,
+) -> Option<Verdict> {
+    let (fault, store) = fault(view, component).zip(stores::of(component))?;
+    if view.stack.stopped {
+        return None;
     }
+    let message = format!(
+        "{}.{field}: {}",
+        store.field,
+        sentence(fault, store, settings)
+    );
+    Some(Verdict::fault(fault.reason(), message))
 }
 
 /// Returns the verdict on a managed store whose pod is ready, if the stack's programs say why they cannot use it. Without

@@ -49,7 +49,10 @@ fn pool(stack: &ValidatedStack) -> i32 {
 
 /// Returns the size of a pool of the app, if it differs from the default and the operator runs the database.
 pub(in crate::plan) fn smaller_pool(stack: &ValidatedStack) -> Option<i32> {
-    stack.database.as_ref()?.managed()?;
+    let database = stack.database.as_ref()?;
+    if database.managed().is_none() && stack.cluster.is_none() {
+        return None;
+    }
     let [default, ..] = POOLS;
     Some(pool(stack)).filter(|pool| *pool != default)
 }

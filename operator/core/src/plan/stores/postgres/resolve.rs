@@ -2,11 +2,11 @@
 
 use kube_core::ResourceExt;
 
-use super::default_resources;
+use super::{cluster, default_resources};
 use crate::{
     model::{
         defaults::Images,
-        facts::StoreFacts,
+        facts::{ClusterFact, StoreFacts},
         metadata::{Component, component_name},
         stack::Store,
         version::Version,
@@ -29,7 +29,9 @@ pub(in crate::plan::stores) const RULE: Rule = Rule {
 pub(in crate::plan) fn resolve(
     context: &StoreContext<'_>,
     facts: StoreFacts,
+    cluster: &ClusterFact,
 ) -> Result<Store, ValidateError> {
+    cluster::check(context.stack, cluster)?;
     let managed = context.stack.spec.database.managed.as_deref();
     let managed = managed.cloned().unwrap_or_default();
     let images = &context.defaults.images;

@@ -1,0 +1,156 @@
+//! The kind of a PostgreSQL cluster that CloudNativePG runs, with only the fields that stacks use. A cluster may lack it.
+//!
+//! Every field has a default, because an object that does not parse would end the watch of its kind.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube_derive::CustomResource;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::api::{CaRef, ClientTls, CloudNativePg, SecretKeyRef};
+use crate::model::external::ExternalReference;
+
+/// Label of everything that CloudNativePG makes for a Cluster, with the name of the Cluster.
+pub const CLUSTER_LABEL: &str = "cnpg.io/cluster";
+/// Annotation with the version of CloudNativePG on what it makes for a Cluster.
+pub const OPERATOR_VERSION: &str = "cnpg.io/operatorVersion";
+/// Annotation with which a Cluster is stopped (`on`): its volumes stay.
+pub const HIBERNATION: &str = "cnpg.io/hibernation";
+/// Condition of a Cluster: every server is ready.
+pub const READY: &str = "Ready";
+/// Port for clients.
+pub const PORT: i32 = 5432;
+/// Port at which the operator of CloudNativePG and other servers ask for the state of a server.
+pub const STATUS_PORT: i32 = 8000;
+/// Port of a server's metrics.
+pub const METRICS_PORT: i32 = 9187;
+
+/// Spec of a Cluster. The user may set any of its fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource)]
+#[kube(
+    crates(kube_core = "::kube_core"),
+    group = "postgresql.cnpg.io",
+    version = "v1",
+    kind = "Cluster",
+    plural = "clusters",
+    namespaced,
+    schema = "disabled",
+    status = "ClusterStatus",
+    derive = "PartialEq"
+)]
+pub struct ClusterSpec {
+    #[serde(flatten)]
+    pub fields: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterStatus {
+    /// Number of servers that exist.
+    pub instances: i32,
+    /// Number of servers that are ready.
+    pub ready_instances: i32,
+    /// Name of the server that takes the writes; empty until the first one has started.
+    pub current_primary: String,
+    /// What CloudNativePG is doing, such as `Cluster in healthy state`.
+    pub phase: String,
+    /// Its reason.
+    pub phase_reason: String,
+    /// Conditions, such as `Ready`.
+    pub conditions: Vec<Condition>,
+}
+
+impl Cluster {
+    /// Returns true when the database has been made: its first server has taken writes.
+    pub fn has_started(&self) -> bool {
+        let status = self.status.as_ref();
+        status.is_some_and(|status| !status.current_primary.is_empty())
+    }
+
+    /// Returns what CloudNativePG is doing, with its reason, if it says so.
+    pub fn phase(&self) -> Option<String> {
+        let status = self.status.as_ref()?;
+        let parts = [status.phase.as_str(), status.phase_reason.as_str()].into_iter();
+        let said: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+        (!said.is_empty()).then(|| said.join(": "))
+    }
+}
+
+/// Returns the name of the Cluster of a stack.
+pub fn name(stack: &str) -> String {
+    format!("{stack}-pg")
+}
+
+/// Returns the references to the Secrets of a Cluster: address and credentials of the owner of the database, and the
+/// authority that signed the servers' certificates. CloudNativePG writes them, unless the template names others.
+pub fn reference(spec: &CloudNativePg, stack: &str) -> ExternalReference {
+    let cluster = name(stack);
+    let template = spec.template.clone().map(Value::Object).unwrap_or_default();
+    let named = |path: &str| template.pointer(path).and_then(Value::as_str);
+    let secret = named("/bootstrap/initdb/secret/name");
+    let authority = named("/certificates/serverCASecret");
+    ExternalReference {
+        secret: SecretKeyRef {
+            name: secret.map_or_else(|| format!("{cluster}-app"), str::to_owned),
+            key: None,
+        },
+        tls: Some(ClientTls {
+            ca_secret_ref: Some(CaRef {
+                name: authority.map_or_else(|| format!("{cluster}-ca"), str::to_owned),
+                key: "ca.crt".to_owned(),
+            }),
+            client_certificate_secret_ref: None,
+        }),
+    }
+}
+
+/// Returns true when a version of CloudNativePG lets a user of the database become its superuser (CVE-2026-44477). A text
+/// that is no version says nothing.
+pub fn is_vulnerable(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-']).map(str::parse::<u32>);
+    let mut next = || numbers.next().and_then(Result::ok);
+    match (next(), next(), next()) {
+        (Some(1), Some(28), Some(patch)) => patch < 3,
+        (Some(1), Some(29), Some(patch)) => patch < 1,
+        (Some(1), Some(minor), _) => minor < 28,
+        (major, ..) => major == Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_versions_before_the_fix_are_known() {
+        for (version, vulnerable) in [
+            ("1.27.9", true),
+            ("1.28.2", true),
+            ("1.28.3", false),
+            ("1.29.0", true),
+            ("1.29.1", false),
+            ("1.30.0-rc1", false),
+            ("2.0.0", false),
+            ("dev", false),
+            ("", false),
+        ] {
+            assert_eq!(is_vulnerable(version), vulnerable, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_template_may_name_the_secrets() {
+        let names = |spec: Value| {
+            let spec: CloudNativePg = serde_json::from_value(spec).unwrap();
+            reference(&spec, "acme").secrets()
+        };
+        assert_eq!(names(json!({})), ["acme-pg-ca", "acme-pg-app"]);
+        let template = json!({
+            "bootstrap": {"initdb": {"secret": {"name": "mine"}}},
+            "certificates": {"serverCASecret": "own-ca"},
+        });
+        assert_eq!(names(json!({"template": template})), ["own-ca", "mine"]);
+    }
+}

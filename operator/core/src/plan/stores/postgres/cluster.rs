@@ -1,0 +1,298 @@
+//! The database that CloudNativePG runs: its Cluster, and the verdict on it.
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube_core::ResourceExt;
+use serde_json::{Map, Value, json};
+
+mod template;
+
+use super::{DATABASE, connections};
+use crate::{
+    api::{DEFAULT_STORAGE, ShortenerStack},
+    model::{
+        cloud_native_pg::{Cluster, ClusterSpec, HIBERNATION, READY, name},
+        defaults::Defaults,
+        facts::ClusterFact,
+        metadata::Component,
+        stack::{DatabaseCluster, ValidatedStack},
+    },
+    plan::{
+        error::ValidateError,
+        stores::common::faults,
+        verdict::{Verdict, View},
+    },
+};
+
+/// Seconds for which a server that stops waits for its clients to leave.
+const SMART_SHUTDOWN: i32 = 5;
+
+/// Phases of a Cluster that a person has to end.
+const STUCK: [&str; 6] = [
+    "Cluster cannot",
+    "Cluster has incomplete or invalid image catalog",
+    "Cluster is unrecoverable",
+    "Invalid cluster definition",
+    "Not enough disk space",
+    "Unable to create required cluster objects",
+];
+
+/// Returns the Cluster that a stack asks for, if it asks for one.
+///
+/// # Errors
+/// The operator does not take a field of the template.
+pub(in crate::plan) fn wanted(
+    stack: &ShortenerStack,
+    defaults: &Defaults,
+) -> Result<Option<DatabaseCluster>, ValidateError> {
+    let Some(wanted) = stack.spec.database.cloud_native_pg.as_deref() else {
+        return Ok(None);
+    };
+    let template = wanted.template.clone().unwrap_or_default();
+    template::check(&template, defaults.is_restricted())?;
+    let storage = wanted.storage.as_deref().unwrap_or(DEFAULT_STORAGE);
+    Ok(Some(DatabaseCluster {
+        instances: wanted.instances,
+        storage: Quantity(storage.to_owned()),
+        storage_class: wanted.storage_class_name.clone(),
+        template,
+    }))
+}
+
+/// Checks that the database has been made. Before, nothing else of the stack needs its Secrets.
+///
+/// # Errors
+/// The cluster lacks the kind, or the database is still being made.
+pub(super) fn check(stack: &ShortenerStack, fact: &ClusterFact) -> Result<(), ValidateError> {
+    if stack.spec.database.cloud_native_pg.is_none() {
+        return Ok(());
+    }
+    match fact {
+        ClusterFact::Started => Ok(()),
+        ClusterFact::Unserved => Err(ValidateError::ClusterKindMissing),
+        ClusterFact::Vulnerable(version) => Err(ValidateError::ClusterVulnerable(version.clone())),
+        ClusterFact::Starting(phase) => Err(ValidateError::ClusterStarting {
+            cluster: name(&stack.name_any()),
+            phase: phase.as_deref().unwrap_or("it has not begun").to_owned(),
+        }),
+    }
+}
+
+/// Returns the Cluster of a stack. CloudNativePG fills in everything that is not here.
+pub(in crate::plan) fn build(stack: &ValidatedStack) -> Option<Cluster> {
+    let wanted = stack.cluster.as_ref()?;
+    let identity = &stack.identity;
+    let mut metadata = stack.data_metadata(name(&identity.name), Component::Postgres);
+    let hibernation = if stack.stopped { "on" } else { "off" };
+    let annotations = metadata.annotations.get_or_insert_default();
+    annotations.insert(HIBERNATION.to_owned(), hibernation.to_owned());
+    Some(Cluster {
+        metadata,
+        spec: ClusterSpec {
+            fields: spec(wanted),
+        },
+        status: None,
+    })
+}
+
+fn spec(wanted: &DatabaseCluster) -> Map<String, Value> {
+    let mut spec = json!({
+        "instances": wanted.instances,
+        // A budget for one server would never let its node be drained.
+        "enablePDB": wanted.instances > 1,
+        "storage": {"size": wanted.storage},
+        "postgresql": {"parameters": {"max_connections": connections::MAX.to_string()}},
+        // The programs keep their connections, so a server that waits for the end of them waits for nothing.
+        "smartShutdownTimeout": SMART_SHUTDOWN,
+    });
+    if let Some(synchronous) = synchronous(wanted.instances) {
+        spec["postgresql"]["synchronous"] = synchronous;
+    }
+    if let Some(class) = &wanted.storage_class {
+        spec["storage"]["storageClass"] = json!(class);
+    }
+    // A Cluster begins in one way only.
+    if !wanted.template.contains_key("bootstrap") {
+        spec["bootstrap"] = json!({"initdb": {"database": DATABASE, "owner": DATABASE}});
+    }
+    json_patch::merge(&mut spec, &Value::Object(wanted.template.clone()));
+    match spec {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// Returns the settings of synchronous replication: with three servers, what was acknowledged is on two, and one may be
+/// lost. With two, the loss of one must not end the writes of the other.
+fn synchronous(instances: i32) -> Option<Value> {
+    let durability = match instances {
+        ..=1 => return None,
+        2 => "preferred",
+        3.. => "required",
+    };
+    Some(json!({
+        "method": "any",
+        "number": 1,
+        "dataDurability": durability,
+        "failoverQuorum": instances > 2,
+    }))
+}
+
+/// Returns the verdict on a database that CloudNativePG runs: what the stack's programs say, then the Cluster's own.
+pub(super) fn verdict(view: View<'_>, without: &str) -> Verdict {
+    let cluster = name(&view.stack.identity.name);
+    if view.stack.stopped {
+        return Verdict::yes("Stopped", format!("Cluster {cluster} hibernates"));
+    }
+    let live = view.live.cluster.as_deref();
+    let status = live.and_then(|live| live.status.as_ref());
+    let conditions = status.map(|status| status.conditions.as_slice());
+    let mut conditions = conditions.unwrap_or_default().iter();
+    let is_ready = conditions.any(|found| found.type_ == READY && found.status == "True");
+    if let Some(verdict) = faults::of_cluster(view, is_ready) {
+        return verdict;
+    }
+    let ready = status.map_or(0, |status| status.ready_instances);
+    let wanted = view
+        .stack
+        .cluster
+        .as_ref()
+        .map_or(0, |cluster| cluster.instances);
+    let said = live.and_then(Cluster::phase).unwrap_or_default();
+    let message =
+        format!("{ready} of {wanted} servers of Cluster {cluster} are ready ({said}); {without}");
+    let verdict = match is_ready && ready >= wanted {
+        true => Verdict::yes("ClusterReady", message),
+        false if STUCK.iter().any(|stuck| said.starts_with(stuck)) => {
+            Verdict::fault("ClusterStuck", message)
+        }
+        false => Verdict::no("ClusterNotReady", message),
+    };
+    // One server is enough for the stack.
+    verdict.serving(ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{model::live::Live, testing::stack::minimal_stack};
+
+    fn rendered(cluster: Value) -> Value {
+        let stack = minimal_stack().cloud_native_pg(cluster);
+        serde_json::to_value(build(&stack).unwrap().spec).unwrap()
+    }
+
+    #[test]
+    fn the_template_is_merged_over_the_spec() {
+        let plain = rendered(json!({"storageClassName": "fast"}));
+        let storage = json!({"size": DEFAULT_STORAGE, "storageClass": "fast"});
+        assert_eq!(plain["storage"], storage);
+        assert_eq!(plain["bootstrap"]["initdb"]["database"], DATABASE);
+        let mut cluster = minimal_stack().cloud_native_pg(json!({})).cluster.unwrap();
+        let template = json!({
+            "bootstrap": {"recovery": {"source": "old"}},
+            "postgresql": {"parameters": {"work_mem": "8MB"}, "synchronous": null},
+            "smartShutdownTimeout": null,
+        });
+        cluster.template = template.as_object().unwrap().clone();
+        let changed = spec(&cluster);
+        assert_eq!(changed["bootstrap"], json!({"recovery": {"source": "old"}}));
+        let parameters = json!({"max_connections": "200", "work_mem": "8MB"});
+        assert_eq!(changed["postgresql"], json!({"parameters": parameters}));
+        assert!(!changed.contains_key("smartShutdownTimeout"), "{changed:?}");
+    }
+
+    #[test]
+    fn what_was_acknowledged_outlives_a_server_if_there_are_three() {
+        let settings = |instances: i32| {
+            let rendered = rendered(json!({"instances": instances}));
+            let synchronous = &rendered["postgresql"]["synchronous"];
+            (
+                synchronous["dataDurability"].clone(),
+                synchronous["failoverQuorum"].clone(),
+                rendered["enablePDB"].clone(),
+            )
+        };
+        assert_eq!(settings(1), (Value::Null, Value::Null, json!(false)));
+        assert_eq!(settings(2), (json!("preferred"), json!(false), json!(true)));
+        assert_eq!(settings(3), (json!("required"), json!(true), json!(true)));
+    }
+
+    #[test]
+    fn a_stopped_stack_hibernates_its_cluster_and_keeps_its_data() {
+        for (stack, expected) in [(minimal_stack(), "off"), (minimal_stack().stopped(), "on")] {
+            let cluster = build(&stack.cloud_native_pg(json!({}))).unwrap();
+            let annotations = cluster.metadata.annotations.unwrap();
+            assert_eq!(annotations[HIBERNATION], expected);
+            assert_eq!(cluster.metadata.owner_references, None);
+        }
+    }
+
+    fn judged(status: Value) -> Verdict {
+        let stack = minimal_stack().cloud_native_pg(json!({}));
+        let cluster = serde_json::from_value(json!({
+            "metadata": {"name": "acme-pg"}, "spec": {}, "status": status,
+        }));
+        let live = Live {
+            cluster: Some(Arc::new(cluster.unwrap())),
+            ..Live::default()
+        };
+        verdict(
+            View {
+                stack: &stack,
+                live: &live,
+            },
+            "slower",
+        )
+    }
+
+    #[test]
+    fn the_verdict_repeats_what_the_cluster_says() {
+        let condition = |status: &str| {
+            json!([{
+                "type": "Ready", "status": status, "reason": "ClusterIsReady", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }])
+        };
+        let status = |ready: &str, servers: i32, phase: &str| json!({"readyInstances": servers, "phase": phase, "conditions": condition(ready)});
+        for (status, reason, holds, serves, fault) in [
+            (
+                status("True", 3, "Cluster in healthy state"),
+                "ClusterReady",
+                true,
+                true,
+                false,
+            ),
+            (
+                status("False", 2, "Failing over"),
+                "ClusterNotReady",
+                false,
+                true,
+                false,
+            ),
+            (
+                status("False", 0, "Setting up primary"),
+                "ClusterNotReady",
+                false,
+                false,
+                false,
+            ),
+            (
+                status("False", 2, "Not enough disk space"),
+                "ClusterStuck",
+                false,
+                true,
+                true,
+            ),
+            (json!({}), "ClusterNotReady", false, false, false),
+        ] {
+            let found = judged(status);
+            assert_eq!(
+                (found.reason, found.holds, found.serves, found.fault),
+                (reason, holds, serves, fault),
+                "{found:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Tests of a database that CloudNativePG runs: what waits for it, and what does not.
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret, networking::v1::NetworkPolicy};
+use serde_json::json;
+use shortener_operator_core::model::cloud_native_pg::{Cluster, OPERATOR_VERSION};
+
+use crate::testing::{
+    api_server::FakeApiServer,
+    shared::stored_stack,
+    world::{NAMESPACE, World},
+};
+
+async fn world(has_kind: bool) -> World {
+    let server = FakeApiServer::default();
+    if has_kind {
+        server.add_kind::<Cluster>();
+    }
+    let world = World::start(server);
+    let spec = json!({"database": {"cloudNativePG": {}}});
+    world.server.create(&stored_stack(spec));
+    world.settle().await;
+    world
+}
+
+/// Creates the Secrets of the Cluster, as CloudNativePG does before its first server starts.
+async fn begin(world: &World, version: &str) {
+    let secret = |name: &str, data: serde_json::Value| -> Secret {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": name, "namespace": NAMESPACE, "annotations": {OPERATOR_VERSION: version},
+            },
+            "data": data,
+        }))
+        .unwrap()
+    };
+    world
+        .server
+        .create(&secret("acme-pg-app", json!({"uri": "cG9zdGdyZXM6Ly9h"})));
+    world.server.create(&secret(
+        "acme-pg-ca",
+        json!({"ca.crt": "Y2VydA==", "ca.key": "a2V5"}),
+    ));
+    report(
+        world,
+        json!({"phase": "Setting up primary", "instances": 1}),
+    )
+    .await;
+}
+
+async fn report(world: &World, status: serde_json::Value) {
+    world
+        .server
+        .edit::<Cluster>(NAMESPACE, "acme-pg", |cluster| cluster["status"] = status);
+    world.settle().await;
+}
+
+/// Reports that the first server has taken writes.
+async fn serve(world: &World) {
+    let ready = json!({
+        "type": "Ready", "status": "True", "reason": "ClusterIsReady", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    report(
+        world,
+        json!({
+            "phase": "Cluster in healthy state", "instances": 3, "readyInstances": 3,
+            "currentPrimary": "acme-pg-1", "conditions": [ready],
+        }),
+    )
+    .await;
+}
+
+/// Returns the status and the reason of a condition.
+fn told(world: &World, type_: &str) -> (String, String) {
+    let found = world.condition("acme", type_);
+    (found.status, found.reason)
+}
+
+fn pair(status: &str, reason: &str) -> (String, String) {
+    (status.to_owned(), reason.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_programs_wait_for_the_database_and_that_is_no_fault() {
+    let world = world(true).await;
+    assert!(world.uid::<Cluster>("acme-pg").is_some());
+    assert!(world.uid::<NetworkPolicy>("acme-postgres").is_some());
+    begin(&world, "1.30.0").await;
+    let database = world.condition("acme", "DatabaseReady");
+    assert_eq!(database.reason, "ClusterStarting");
+    assert!(
+        database.message.contains("Setting up primary"),
+        "{database:?}"
+    );
+    assert_eq!(told(&world, "Degraded").0, "False");
+    assert_eq!(told(&world, "Progressing").0, "True");
+    assert_eq!(world.uid::<Deployment>("acme-app"), None);
+
+    serve(&world).await;
+    assert_eq!(told(&world, "DatabaseReady"), pair("True", "ClusterReady"));
+    assert!(world.uid::<Deployment>("acme-app").is_some());
+    // A failover changes no object.
+    world.server.forget_writes();
+    report(
+        &world,
+        json!({"phase": "Failing over", "currentPrimary": "acme-pg-1"}),
+    )
+    .await;
+    assert_eq!(
+        told(&world, "DatabaseReady"),
+        pair("False", "ClusterNotReady")
+    );
+    assert_eq!(world.child_writes(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_the_kind_is_named_with_the_remedy_until_it_has_it() {
+    let world = world(false).await;
+    let database = world.condition("acme", "DatabaseReady");
+    assert_eq!(database.reason, "ClusterKindMissing");
+    assert!(
+        database.message.contains("install CloudNativePG"),
+        "{database:?}"
+    );
+    assert_eq!(told(&world, "Degraded").0, "True");
+    world.server.add_kind::<Cluster>();
+    world.pass(std::time::Duration::from_secs(120)).await;
+    assert!(world.uid::<Cluster>("acme-pg").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_with_a_hole_is_refused_until_it_is_replaced() {
+    let world = world(true).await;
+    begin(&world, "1.29.0").await;
+    serve(&world).await;
+    assert_eq!(told(&world, "DatabaseReady").1, "ClusterVulnerable");
+    assert_eq!(world.uid::<Deployment>("acme-app"), None);
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-pg-app", |secret| {
+            secret["metadata"]["annotations"][OPERATOR_VERSION] = json!("1.29.1");
+        });
+    world.settle().await;
+    assert_eq!(told(&world, "DatabaseReady"), pair("True", "ClusterReady"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_of_others_is_not_touched() {
+    let server = FakeApiServer::default();
+    server.add_kind::<Cluster>();
+    let foreign: Cluster = serde_json::from_value(json!({
+        "metadata": {"name": "acme-pg", "namespace": NAMESPACE},
+        "spec": {"instances": 1},
+    }))
+    .unwrap();
+    server.create(&foreign);
+    let world = World::start(server);
+    let spec = json!({"database": {"cloudNativePG": {}}});
+    world.server.create(&stored_stack(spec));
+    world.settle().await;
+    let live: Cluster = world.server.get(NAMESPACE, "acme-pg").unwrap();
+    assert_eq!(live.spec, foreign.spec);
+    assert_eq!(world.uid::<Deployment>("acme-app"), None);
+    assert_eq!(told(&world, "DatabaseReady").1, "NameTaken");
+}
