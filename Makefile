@@ -62,8 +62,9 @@ readme: ## Write the chart's README from its values.yaml
 images: ## Build the container images
 	@e2e/images/build.sh
 
-dist: ## Write dist/install.yaml for installing without Helm
+dist: ## Write dist/install.yaml for installing without Helm, and dist/bundle for the Operator Lifecycle Manager
 	@charts/dist.sh
+	@charts/bundle.sh
 
 release: ## Make a whole release into dist/release without pushing it
 	@.ci/release/release.sh

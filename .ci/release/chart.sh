@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the charts of a release into $out/files: the packages, which push.sh pushes as OCI artifacts, and
-# install.yaml for clusters without Helm, which is rendered from these packages.
+# install.yaml for clusters without Helm and the bundle for the Operator Lifecycle Manager, which are rendered from these
+# packages.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$cluster_dir/tools.sh" helm
@@ -27,3 +28,6 @@ for chart in "${charts[@]}"; do
   touch --date "@$SOURCE_DATE_EPOCH" "$(package_of "$chart")"
 done
 charts/dist.sh "$out/files/install.yaml" "$(package_of shortener-definition)" "$(package_of shortener-operator)"
+charts/bundle.sh "$work/bundle" "$(package_of shortener-definition)" "$(package_of shortener-operator)"
+pack "$work/bundle.tar" "$work/bundle"
+gzip --no-name --stdout "$work/bundle.tar" >"$out/files/shortener-operator-$version-bundle.tar.gz"

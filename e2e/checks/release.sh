@@ -112,6 +112,13 @@ charts_are_right() {
   [[ $(grep -c '^kind: CustomResourceDefinition$' "$files/install.yaml") == $(find crds -name '*.yaml' | wc -l) ]] || die "install.yaml lacks a resource definition" "see charts/dist.sh"
 }
 
+catalogs_get_what_they_accept() {
+  mkdir -p "$work/bundle"
+  tar --extract --directory "$work/bundle" --file "$files/shortener-operator-$version-bundle.tar.gz"
+  starts_our_operator "$work/bundle/manifests/shortener-operator.v$version.clusterserviceversion.yaml"
+  e2e/checks/catalogs.sh "$work/bundle"
+}
+
 files_are_right() {
   local listed
   listed=$(cd "$files" && sha256sum --check --strict --quiet SHA256SUMS && cut -c 67- SHA256SUMS | sort | xargs)
@@ -150,5 +157,6 @@ image_is_right worker workloads/worker/Dockerfile
 images_are_reproducible
 charts_are_right
 files_are_right
+catalogs_get_what_they_accept
 refuses_replacement
 say "the release $version for ${architectures[*]} is complete, except for its signatures"

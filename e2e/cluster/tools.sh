@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Puts kind, kubectl and helm into $cache/bin: the pinned releases (tools/releases.txt), or, on a closed machine, programs
 # built from the pinned Go modules.
-# `tools.sh checks` adds helm, kubeconform and kube-score, and `tools.sh helm` helm alone, always from their modules.
+# `tools.sh checks` adds helm, kubeconform and kube-score, `tools.sh helm` helm alone, and `tools.sh gojq` a jq that reads and
+# writes YAML, always from their modules.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=releases.sh
@@ -99,6 +100,7 @@ case "${1:-cluster}" in
     need helm "$closed_dir/modules/kubernetes" "$helm_package" # the chart is checked without an engine
     ;;
   helm) need helm "$closed_dir/modules/kubernetes" "$helm_package" ;;
+  gojq) need gojq "$cluster_dir/tools/gojq" ;;
   trim) trim_go_caches ;;
-  *) die "unknown argument: $1" "run it as: tools.sh [cluster|checks|helm|trim]" ;;
+  *) die "unknown argument: $1" "run it as: tools.sh [cluster|checks|helm|gojq|trim]" ;;
 esac

@@ -59,7 +59,9 @@ fn the_annotations_for_artifact_hub_are_true() -> Result<()> {
     });
     assert_eq!(annotation(CHART, "images")?, json!(images));
     let sample = documents(&read("e2e/samples/demo.yaml")?)?;
-    assert_eq!(annotation(DEFINITION, "crdsExamples")?, json!(sample));
+    let links = documents(&read("examples/kustomize/links/links.yaml")?)?;
+    let examples = json!([sample[0], links[1]]);
+    assert_eq!(annotation(DEFINITION, "crdsExamples")?, examples);
     let crds = annotation(DEFINITION, "crds")?;
     for (place, file) in DEFINITIONS.iter().enumerate() {
         let (crd, definition) = (&crds[place], yaml(&format!("crds/{file}"))?);
