@@ -161,7 +161,7 @@ unit_stage() {
 chart_stage() {
   stage
   run check 'chart' e2e/checks/chart.sh
-  run check 'bundle for OLM' e2e/checks/catalogs.sh
+  run check 'bundle for OLM, manifest for krew' e2e/checks/catalogs.sh
   run check 'alert rules' e2e/checks/alerts.sh
   run check 'examples' e2e/checks/examples.sh
   run check 'health, for Argo CD and Flux' e2e/checks/health.sh

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes an archive of the tools of each target in $out/bin into $out/files for users: kubectl's plugin, and the operator,
-# whose commands `crd`, `dlq` and `plan` run anywhere.
+# whose commands `crd`, `dlq` and `plan` run anywhere. Writes the manifest of the plugin for krew beside them.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+"$cluster_dir/tools.sh" gojq
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -23,3 +24,4 @@ for folder in "$out"/bin/*; do
   gzip --no-name --stdout "$work/archive.tar" >"$archive"
   say "made ${archive##*/}"
 done
+(cd "$out/files" && sha256sum -- "shortener-operator-$version"-*-*.tar.gz) | krew_manifest >"$out/files/shortener.yaml"

@@ -61,5 +61,10 @@ pack() {
   ) >"$archive"
 }
 
+# krew_manifest: reads the checksums of archives, prints krew's manifest of kubectl's plugin.
+krew_manifest() {
+  gojq --null-input --raw-input --yaml-output --from-file "$repo/.ci/release/krew.jq" --arg version "$version" --arg source "$source_url"
+}
+
 # sha256 <file>: prints its digest in hexadecimal.
 sha256() { sha256sum "$1" | cut -d ' ' -f 1; }

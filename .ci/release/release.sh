@@ -36,7 +36,7 @@ notes >"$out/notes.md"
 .ci/release/binaries.sh
 step "Make the images" .ci/release/images.sh
 step "Make the charts, install.yaml and the bundle" .ci/release/chart.sh
-step "Make the archives" .ci/release/archives.sh
+step "Make the archives and the manifest for krew" .ci/release/archives.sh
 step "Write the bill of materials" .ci/release/sbom.sh
 (cd "$out/files" && sha256sum -- * >../SHA256SUMS && mv ../SHA256SUMS .)
 say "the release is in $out:"

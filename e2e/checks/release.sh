@@ -112,11 +112,19 @@ charts_are_right() {
   [[ $(grep -c '^kind: CustomResourceDefinition$' "$files/install.yaml") == $(find crds -name '*.yaml' | wc -l) ]] || die "install.yaml lacks a resource definition" "see charts/dist.sh"
 }
 
+# krew compares the archive with the checksum in its manifest.
 catalogs_get_what_they_accept() {
+  local architecture root
   mkdir -p "$work/bundle"
   tar --extract --directory "$work/bundle" --file "$files/shortener-operator-$version-bundle.tar.gz"
   starts_our_operator "$work/bundle/manifests/shortener-operator.v$version.clusterserviceversion.yaml"
-  e2e/checks/catalogs.sh "$work/bundle"
+  e2e/checks/catalogs.sh "$work/bundle" "$files/shortener.yaml"
+  for architecture in "${architectures[@]}"; do
+    root=$work/krew-$architecture
+    KREW_ROOT=$root KREW_OS=linux KREW_ARCH=$architecture KREW_NO_UPGRADE_CHECK=1 "$(built "$cluster_dir/tools/krew")/krew" install \
+      --manifest "$files/shortener.yaml" --archive "$files/shortener-operator-$version-linux-$architecture.tar.gz"
+    answers_version "$architecture" "$root/bin/kubectl-shortener" "the plugin of kubectl that krew installs"
+  done
 }
 
 files_are_right() {
@@ -127,7 +135,6 @@ files_are_right() {
   for architecture in "${architectures[@]}"; do
     tar --extract --directory "$work" --file "$files/shortener-operator-$version-linux-$architecture.tar.gz"
     answers_version "$architecture" "$work/shortener-operator" "the archive's operator"
-    answers_version "$architecture" "$work/kubectl-shortener" "the archive's plugin of kubectl"
   done
   jq --exit-status --arg version "$version" '
     .bomFormat == "CycloneDX" and ([.components[]["bom-ref"]] | length > 100 and length == (unique | length))
