@@ -62,6 +62,13 @@ fn the_annotations_for_artifact_hub_are_true() -> Result<()> {
     let links = documents(&read("examples/kustomize/links/links.yaml")?)?;
     let examples = json!([sample[0], links[1]]);
     assert_eq!(annotation(DEFINITION, "crdsExamples")?, examples);
+    let level = annotation(CHART, "operatorCapabilities")?;
+    let level = level.as_str().context("the level is no text")?;
+    let claims = read("docs/capabilities.md")?.contains(&format!("**{level}**"));
+    ensure!(
+        claims,
+        "docs/capabilities.md claims another level than {level}"
+    );
     let crds = annotation(DEFINITION, "crds")?;
     for (place, file) in DEFINITIONS.iter().enumerate() {
         let (crd, definition) = (&crds[place], yaml(&format!("crds/{file}"))?);
