@@ -115,6 +115,15 @@ add_seaweedfs() {
   mkdir "$1/data"
 }
 
+# The operator copies its program, from where it has one for each architecture, into the pods of PostgreSQL.
+add_cloudnative_pg() {
+  local program
+  program=operator/manager_$(go env GOARCH)
+  go_programs "CloudNativePG from its Go module" cloudnative-pg
+  install -D "$(built "$closed_dir/modules/cloudnative-pg")/manager" "$1/root/$program"
+  ln -s "$program" "$1/root/manager"
+}
+
 add_qdrant() { cp "$("$closed_dir/qdrant.sh" path)" "$1"; }
 
 ensure_debian_image() {
@@ -140,11 +149,18 @@ build_gateway() {
 }
 
 # Builds the images of an object store and its client, which only the tests of backups to a bucket need.
-build_object_store() {
+build_objects() {
   local rclone=$closed_dir/modules/rclone
   ensure_debian_image
   ensure "$rclone_image" rclone add_rclone "$(basename "$(built "$rclone" "$rclone_package")")" "${on_debian[@]}"
   ensure "$seaweedfs_image" seaweedfs add_seaweedfs "$(program_key seaweedfs)"
+}
+
+# Builds the images of CloudNativePG and of the PostgreSQL that it runs, whose user has the id 26.
+build_cloudnative_pg() {
+  ensure_debian_image
+  ensure "$cloudnative_pg_image" cloudnative-pg add_cloudnative_pg "$(program_key cloudnative-pg)"
+  ensure "$cloudnative_pg_postgres_image" postgres '' '' "${on_debian[@]}" --build-arg MAJOR=18 --build-arg ID=26
 }
 
 # Builds the images of the ingress controller and the network.

@@ -10,6 +10,8 @@
 #                    benchmark
 #   build.sh gateway   builds only those of the tests' Gateway, on a closed machine
 #   build.sh objects   builds only those of the tests' object store and of its client, on a closed machine
+#   build.sh cloudnative_pg
+#                    builds only those of CloudNativePG and of its PostgreSQL, on a closed machine
 #   build.sh trim      removes the images that later builds have replaced
 #   build.sh list      prints the images to load into the cluster, one per line
 #   build.sh early     makes sure that the engine has those of a stack with the profiles caching and queue, and prints them
@@ -44,7 +46,7 @@ early() {
     while IFS= read -r image; do images+=("$image"); done < <(stack_images early)
     pull "${images[@]}"
   fi
-  product
+  part product
   early_images
 }
 
@@ -62,37 +64,17 @@ take_turn() {
   fi
 }
 
-product() {
-  take_turn product
-  build_product
+# part <name>: builds one part.
+part() {
+  take_turn "$1"
+  "build_$1"
 }
 
 # The subshells give back their turns before the rest, which takes minutes: a run that needs only those parts goes on.
 services() {
-  (stores)
-  (entry)
-  take_turn services
-  build_services
-}
-
-entry() {
-  take_turn entry
-  build_entry
-}
-
-stores() {
-  take_turn stores
-  build_stores
-}
-
-gateway() {
-  take_turn gateway
-  build_gateway
-}
-
-objects() {
-  take_turn objects
-  build_object_store
+  (part stores)
+  (part entry)
+  part services
 }
 
 build() {
@@ -103,20 +85,17 @@ build() {
     while IFS= read -r image; do images+=("$image"); done < <(stack_images)
     pull "${images[@]}"
   fi
-  product
+  part product
   remove_replaced
 }
 
 case "${1:-build}" in
   build) build ;;
-  product) product ;;
   services) services ;;
-  entry) entry ;;
   early) early ;;
-  stores) stores ;;
-  gateway) gateway ;;
-  objects) objects ;;
+  product | entry | stores | gateway | objects | cloudnative_pg) part "$1" ;;
   trim) remove_replaced ;;
   list) list ;;
-  *) die "unknown argument: $1" "run it as: build.sh [product|services|entry|stores|gateway|objects|trim|list|early]" ;;
+  *) die "unknown argument: $1" \
+    "run it as: build.sh [product|services|entry|stores|gateway|objects|cloudnative_pg|trim|list|early]" ;;
 esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Names of the images that stand in for public ones. Sourced after cluster/lib.sh.
-# shellcheck disable=SC2034 # the names are for the scripts that source this file
+# shellcheck disable=SC2034,SC2154 # the names are for the scripts that source this file; repo comes from cluster/lib.sh
 set -euo pipefail
 
 # default_image <variable>: prints the image that the operator uses if neither that variable nor a stack names one.
@@ -36,3 +36,8 @@ controller_image=localhost/ingress-nginx/controller:v1.11.0-debian
 calico_image=localhost/calico:v3.28.5
 contour_image=localhost/projectcontour/contour:v1.33.8
 envoy_image=localhost/envoyproxy/envoy:v1.40.0
+# The version is that of the Go module.
+cloudnative_pg_image=localhost/cloudnative-pg/cloudnative-pg:$(
+  sed -n 's|^require .*/cloudnative-pg v\([^ ]*\).*|\1|p' "$repo/e2e/closed/modules/cloudnative-pg/go.mod"
+)
+cloudnative_pg_postgres_image=localhost/cloudnative-pg/postgresql:${postgres_image##*:}
