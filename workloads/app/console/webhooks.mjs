@@ -5,6 +5,8 @@ import { count, Failure, FormDialog, formatNumber, html, Loading, Reason, reason
 
 const PATH = "/api/admin/webhooks";
 const PAGE = 50;
+/** The number up to which the service counts. */
+const MOST = 10000;
 const STATES = { pending: "pending", failing: "failing", given_up: "given up" };
 const ERRORS = {
   private_address: "the address is private",
@@ -14,6 +16,8 @@ const ERRORS = {
   broken_answer: "a broken answer",
 };
 
+const counted = (number) => formatNumber(number) + (number < MOST ? "" : " or more");
+
 function Receivers({ receivers, onChoose, onRetry }) {
   return html`<table>
     <caption class="hidden">Receivers</caption>
@@ -22,11 +26,11 @@ function Receivers({ receivers, onChoose, onRetry }) {
       (receiver) => html`<tr key=${receiver.name}>
         <td data-label="Receiver" class="wide"><button type="button" class="small" aria-label=${`Show the messages to ${receiver.name}`} onClick=${() => onChoose(receiver.name)}>${receiver.name}</button><br /><code>${receiver.url}</code></td>
         <td data-label="Events">${receiver.events.map((event) => html`<span class="tag event">${event}</span>`)}</td>
-        <td data-label="Pending" class="number">${formatNumber(receiver.pending)}</td>
-        <td data-label="Failing" class="number">${formatNumber(receiver.failing)}</td>
-        <td data-label="Given up" class="number">${formatNumber(receiver.given_up)}</td>
+        <td data-label="Pending" class="number">${counted(receiver.pending)}</td>
+        <td data-label="Failing" class="number">${counted(receiver.failing)}</td>
+        <td data-label="Given up" class="number">${counted(receiver.given_up)}</td>
         <td data-label="Last success">${receiver.last_success_at ? html`<${Time} at=${receiver.last_success_at} />` : "–"}</td>
-        <td>${receiver.given_up > 0 && html`<button type="button" class="small" onClick=${() => onRetry({ receiver: receiver.name, number: receiver.given_up })}>Retry ${formatNumber(receiver.given_up)}</button>`}</td>
+        <td>${receiver.given_up > 0 && html`<button type="button" class="small" onClick=${() => onRetry({ receiver: receiver.name, number: receiver.given_up })}>Retry ${counted(receiver.given_up)}</button>`}</td>
       </tr>`,
     )}</tbody>
   </table>`;

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 28] = [
+const MIGRATIONS: [(i64, &str, &str); 29] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -156,6 +156,11 @@ const MIGRATIONS: [(i64, &str, &str); 28] = [
         28,
         "links_by_end",
         include_str!("../../migrations/0028_links_by_end.sql"),
+    ),
+    (
+        29,
+        "webhook_deliveries_by_state",
+        include_str!("../../migrations/0029_webhook_deliveries_by_state.sql"),
     ),
 ];
 

@@ -10,7 +10,7 @@ use prometheus_client::{
 use shortener_common::metrics::{Gauge, gauge};
 
 use super::Receivers;
-use crate::store::webhooks::deliveries::ReceiverState;
+use crate::store::webhooks::deliveries::{DeliveryState, ReceiverState};
 
 type ByReceiver = [(&'static str, String); 1];
 type ByOutcome = [(&'static str, String); 2];
@@ -51,7 +51,7 @@ impl Metrics {
                         .get_or_create(&labels(&receiver.name, "outcome", outcome)),
                 );
             }
-            for state in ["pending", "failing", "given_up"] {
+            for (state, _) in DeliveryState::ALL {
                 let labels = labels(&receiver.name, "state", state);
                 drop(metrics.waiting.get_or_create(&labels));
             }
@@ -66,7 +66,7 @@ impl Metrics {
         );
         registry.register(
             "webhook_deliveries",
-            "Messages that were not delivered, by receiver and state",
+            "Messages that were not delivered, by receiver and state; 10000 stands for more, too",
             metrics.waiting.clone(),
         );
         registry.register(
@@ -101,13 +101,12 @@ impl Metrics {
     }
 
     pub(super) fn show(&self, receiver: &ReceiverState) {
-        for (state, number) in [
-            ("pending", receiver.pending),
-            ("failing", receiver.failing),
-            ("given_up", receiver.given_up),
-        ] {
-            let labels = labels(&receiver.name, "state", state);
-            self.waiting.get_or_create(&labels).set(number);
+        for (word, state) in DeliveryState::ALL {
+            let labels = labels(&receiver.name, "state", word);
+            let number = receiver.numbers.get(&state).copied();
+            self.waiting
+                .get_or_create(&labels)
+                .set(number.unwrap_or_default());
         }
     }
 }

@@ -144,12 +144,17 @@ impl Webhooks {
     }
 }
 
-/// Keeps the numbers of deliveries in the metrics up to date. During an outage they stay as they were.
+/// Keeps the numbers of deliveries in the metrics up to date. Without an answer they stay as they were.
 async fn count(sender: Sender) {
     loop {
         sender.outbox.up().await;
-        for receiver in sender.outbox.receivers().await.unwrap_or_default() {
-            sender.metrics.show(&receiver);
+        match sender.outbox.receivers().await {
+            Ok(receivers) => receivers
+                .iter()
+                .for_each(|receiver| sender.metrics.show(receiver)),
+            Err(error) => {
+                tracing::warn!(event = "webhook_count_failed", error.message = %error, "webhook_count_failed");
+            }
         }
         sleep(COUNT_PERIOD).await;
     }

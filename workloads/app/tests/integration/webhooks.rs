@@ -335,6 +335,47 @@ async fn all_that_was_given_up_is_sent_again_by_one_request() {
 }
 
 #[tokio::test]
+async fn the_numbers_of_deliveries_end_at_a_bound_and_a_few_are_found_among_many() {
+    let database = TestDatabase::new().await;
+    let (app, _keys) = managed(&database).await;
+    let list = [
+        ("audit", "https://example.org/"),
+        ("crm", "https://example.com/"),
+    ];
+    apply(&database, &setting(&list)).await;
+    let mut connection = database.connect().await.unwrap();
+    for statement in [
+        "INSERT INTO webhook_deliveries (receiver, event, code, attempts) VALUES ('audit', 'link.created', 'early', 1)",
+        "INSERT INTO webhook_deliveries (receiver, event, code, attempts, given_up_at) \
+            SELECT 'crm', 'link.created', 'a', 10, now() FROM generate_series(1, 10001)",
+        "INSERT INTO webhook_deliveries (receiver, event, code) VALUES ('crm', 'link.created', 'late')",
+    ] {
+        connection.execute(statement).await.unwrap();
+    }
+    let counts = administer(&app, "GET", "/api/admin/webhooks", None).await;
+    let numbers = |receiver: &Value| {
+        ["pending", "failing", "given_up"].map(|state| receiver[state].as_i64().unwrap())
+    };
+    let receivers = &counts.json()["receivers"];
+    assert_eq!(numbers(&receivers[0]), [0, 1, 0]);
+    assert_eq!(numbers(&receivers[1]), [1, 0, 10_000]);
+    let codes = async |query: &str| {
+        let list = administer(&app, "GET", &format!("{DELIVERIES}{query}"), None).await;
+        let list = list.json();
+        let deliveries = list["deliveries"].as_array().unwrap().iter();
+        let codes = deliveries.map(|delivery| delivery["code"].as_str().unwrap().to_owned());
+        let next = list["next"].as_str().map(str::to_owned);
+        (codes.collect::<Vec<_>>(), next)
+    };
+    assert_eq!(codes("?receiver=audit").await.0, ["early"]);
+    assert_eq!(codes("?state=failing").await.0, ["early"]);
+    let (first, next) = codes("?limit=2").await;
+    assert_eq!(first, ["late", "a"]);
+    let (second, _) = codes(&format!("?limit=2&cursor={}", next.unwrap())).await;
+    assert_eq!(second, ["a", "a"]);
+}
+
+#[tokio::test]
 async fn a_slow_receiver_delays_no_other_one() {
     let mut slow = Receiver::start(|_| Answer::Never).await;
     let mut quick = Receiver::start(|_| Answer::Head(OK)).await;
@@ -516,15 +557,19 @@ async fn what_is_due_and_what_has_expired_is_found_by_indexes() {
     let outbox = Outbox::new(access(&(*database).clone().options(only)).await);
     outbox.announce_expired("crm").await.unwrap();
     assert_eq!(outbox.claim("crm", 4).await.unwrap().len(), 1);
-    let used = "SELECT indexrelname::text FROM pg_stat_user_indexes WHERE idx_scan > 0 \
-        AND indexrelname IN ('links_by_end', 'webhook_deliveries_due') ORDER BY 1";
+    assert_eq!(outbox.receivers().await.unwrap().len(), 1);
+    let expected = [
+        "links_by_end",
+        "webhook_deliveries_by_state",
+        "webhook_deliveries_due",
+    ];
+    let used = format!(
+        "SELECT indexrelname::text FROM pg_stat_user_indexes WHERE idx_scan > 0 \
+        AND indexrelname IN ('{}') ORDER BY 1",
+        expected.join("', '")
+    );
     // The server counts after a while.
-    until(
-        &mut connection,
-        used,
-        &["links_by_end", "webhook_deliveries_due"],
-    )
-    .await;
+    until(&mut connection, &used, &expected).await;
 }
 
 #[tokio::test]

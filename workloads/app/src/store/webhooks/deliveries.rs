@@ -1,5 +1,7 @@
 //! The receivers and their deliveries, as management sees them.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use jiff_sqlx::Timestamp as Time;
 use serde::Serialize;
@@ -10,26 +12,42 @@ use sqlx::{FromRow, Row, postgres::PgRow};
 use super::Outbox;
 use crate::store::audit::{self, Action, Cause, NewEntry};
 
-const RECEIVERS: &str = "SELECT name, url, events, last_success_at, \
-        count(id) FILTER (WHERE given_up_at IS NULL AND attempts = 0) AS pending, \
-        count(id) FILTER (WHERE given_up_at IS NULL AND attempts > 0) AS failing, \
-        count(id) FILTER (WHERE given_up_at IS NOT NULL) AS given_up \
-    FROM webhook_receivers LEFT JOIN webhook_deliveries ON receiver = name GROUP BY name ORDER BY name";
+/// The state of a delivery as the index `webhook_deliveries_by_state` has it: the number of a [`DeliveryState`].
+macro_rules! state {
+    () => {
+        "(CASE WHEN given_up_at IS NOT NULL THEN 0 WHEN attempts > 0 THEN 1 ELSE 2 END)"
+    };
+}
 
-const LIST: &str = "SELECT id, 'msg_' || replace(message_id::text, '-', '') AS message_id, receiver, event, code, at, attempts, \
+/// The receivers, with the numbers of deliveries in the states of `$1`, none of which is counted further than to `$2`.
+const RECEIVERS: &str = concat!(
+    "SELECT name, url, events, last_success_at, ARRAY(SELECT (SELECT count(*) FROM (SELECT FROM webhook_deliveries \
+        WHERE receiver = name AND ",
+    state!(),
+    " = state ORDER BY id LIMIT $2) AS counted) FROM unnest($1::integer[]) WITH ORDINALITY AS states (state, place) ORDER BY place) \
+    FROM webhook_receivers ORDER BY name"
+);
+
+/// Reads a page of each receiver and state, and takes the latest of all: a choice that has few deliveries is found at once
+/// among many others.
+const LIST: &str = concat!(
+    "SELECT page.* FROM (SELECT name FROM webhook_receivers WHERE $1::text IS NULL OR name = $1) AS chosen, \
+    unnest($2::integer[]) AS state, \
+    LATERAL (SELECT id, 'msg_' || replace(message_id::text, '-', '') AS message_id, receiver, event, code, at, attempts, \
         CASE WHEN given_up_at IS NULL THEN next_at END AS next_at, last_status, last_error \
-    FROM webhook_deliveries WHERE ($1::text IS NULL OR receiver = $1) \
-        AND ($2::boolean IS NULL OR (given_up_at IS NOT NULL) = $2) \
-        AND ($3::boolean IS NULL OR (attempts > 0) = $3) \
-        AND ($4::bigint IS NULL OR id < $4) ORDER BY id DESC LIMIT $5";
+        FROM webhook_deliveries WHERE receiver = chosen.name AND ",
+    state!(),
+    " = state AND id < coalesce($3, 9223372036854775807) ORDER BY id DESC LIMIT $4) AS page \
+    ORDER BY id DESC LIMIT $4"
+);
 
 /// Makes these failed deliveries due. What was given up begins again.
 macro_rules! retry {
-    ($choice:literal) => {
+    ($($choice:expr),+) => {
         concat!(
             "UPDATE webhook_deliveries SET next_at = now(), given_up_at = NULL, \
             attempts = CASE WHEN given_up_at IS NULL THEN attempts ELSE 0 END WHERE ",
-            $choice,
+            $($choice,)+
             " RETURNING receiver, event, code"
         )
     };
@@ -38,10 +56,13 @@ macro_rules! retry {
 const RETRY_ONE: &str = retry!("id = $1 AND attempts > 0");
 
 const RETRY_ALL: &str = retry!(
-    "id IN (SELECT id FROM webhook_deliveries WHERE receiver = $1 AND given_up_at IS NOT NULL \
-    ORDER BY given_up_at LIMIT 1000 FOR UPDATE SKIP LOCKED)"
+    "id IN (SELECT id FROM webhook_deliveries WHERE receiver = $1 AND ",
+    state!(),
+    " = 0 ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)"
 );
 
+/// The number up to which the deliveries of a receiver are counted in each state.
+const MAX_COUNT: i64 = 10_000;
 /// The number of deliveries that one request retries.
 pub const MAX_RETRIES: usize = 1000;
 
@@ -53,26 +74,23 @@ pub struct ReceiverState {
     pub name: String,
     pub url: String,
     pub events: Vec<String>,
-    /// Number of deliveries before their first attempt.
-    pub pending: i64,
-    /// Number of deliveries that have failed and are tried again.
-    pub failing: i64,
-    /// Number of deliveries that were given up.
-    pub given_up: i64,
+    /// Number of deliveries in each state. Of more than 10,000 it is 10,000.
+    #[serde(flatten)]
+    pub numbers: BTreeMap<DeliveryState, i64>,
     /// Time of the last delivery (RFC 3339); null before the first one.
     pub last_success_at: Option<Timestamp>,
 }
 
 /// The state of a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
-    /// Before its first attempt.
-    Pending,
-    /// It has failed, and is tried again.
-    Failing,
     /// It was given up.
-    GivenUp,
+    GivenUp = 0,
+    /// It has failed, and is tried again.
+    Failing = 1,
+    /// Before its first attempt.
+    Pending = 2,
 }
 
 impl DeliveryState {
@@ -156,16 +174,18 @@ impl Outbox {
     /// # Errors
     /// Fails if the database is down.
     pub async fn receivers(&self) -> Result<Vec<ReceiverState>, StoreError> {
-        type Row = (String, String, Vec<String>, Option<Time>, i64, i64, i64);
-        let list = |pool| async move { sqlx::query_as(RECEIVERS).fetch_all(&pool).await };
+        type Row = (String, String, Vec<String>, Option<Time>, Vec<i64>);
+        let states = DeliveryState::ALL.map(|(_, state)| state);
+        let list = |pool| async move {
+            let list = sqlx::query_as(RECEIVERS).bind(states.map(|state| state as i32));
+            list.bind(MAX_COUNT).fetch_all(&pool).await
+        };
         let rows: Vec<Row> = self.0.run("SELECT webhook_receivers", list).await?;
-        let state = |(name, url, events, last, pending, failing, given_up): Row| ReceiverState {
+        let state = |(name, url, events, last, numbers): Row| ReceiverState {
             name,
             url,
             events,
-            pending,
-            failing,
-            given_up,
+            numbers: states.into_iter().zip(numbers).collect(),
             last_success_at: last.map(Time::to_jiff),
         };
         Ok(rows.into_iter().map(state).collect())
@@ -176,17 +196,14 @@ impl Outbox {
     /// # Errors
     /// Fails if the database is down.
     pub async fn list(&self, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
-        let is_given_up = query.state.map(|state| state == DeliveryState::GivenUp);
-        let has_failed = match query.state {
-            Some(DeliveryState::Pending) => Some(false),
-            Some(DeliveryState::Failing) => Some(true),
-            Some(DeliveryState::GivenUp) | None => None,
+        let states: Vec<i32> = match query.state {
+            Some(state) => vec![state as i32],
+            None => DeliveryState::ALL.map(|(_, state)| state as i32).to_vec(),
         };
         let list = |pool| async move {
             let list = sqlx::query_as(LIST)
                 .bind(query.receiver.as_deref())
-                .bind(is_given_up)
-                .bind(has_failed)
+                .bind(states)
                 .bind(query.cursor)
                 // One more shows that there is another page.
                 .bind(query.limit as i64 + 1);
