@@ -22,6 +22,7 @@ use shortener_common::{
 
 use crate::{
     clicks::ClickMetrics, publisher::metrics::PublisherMetrics, route::Route, storage::Storage,
+    webhooks::overdue::Overdue,
 };
 
 pub use self::{auth::AuthMetrics, cache::CacheMetrics};
@@ -187,6 +188,11 @@ impl Metrics {
     /// Registers the metrics of clicks, which exist only if they are counted.
     pub fn with_clicks(&mut self) -> ClickMetrics {
         ClickMetrics::register(&mut self.registry)
+    }
+
+    /// Registers the metric of webhooks that are due.
+    pub fn with_webhooks(&mut self) -> Overdue {
+        Overdue::register(&mut self.registry)
     }
 
     /// Registers the metrics of the publisher, which exist only with the queue profile.

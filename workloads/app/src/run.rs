@@ -89,11 +89,11 @@ impl Server {
         if let Some(vector) = vector.clone() {
             let store = Arc::clone(&vector.store);
             let publisher = queue.as_ref().map(|queue| queue.publisher.clone());
-            let indexer = Indexer::new(vector, publisher);
-            background.spawn(supervised("indexer", indexer.run()));
+            background.spawn(supervised("indexer", Indexer::new(vector, publisher).run()));
             let _ = timeout(VECTOR_GRACE, store.up()).await;
         }
         let storage = parts::storage(&config, &mut metrics, &database, &mut background);
+        parts::webhooks(&mut metrics, &database, &mut background);
         let (clicks, flush) = parts::clicks(&config, &mut metrics, &memory, &database)?.unzip();
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
         if let Some(cache) = cache.clone() {

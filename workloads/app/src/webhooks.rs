@@ -1,11 +1,13 @@
 //! Webhooks: signed messages to the receivers of the stack about links that were created, disabled, deleted or have expired.
 //!
 //! Triggers write each event into the outbox ([`crate::store::webhooks`]) in the transaction of the change. [`sender`] takes
-//! what is due from there, [`client`] sends it, and [`schedule`] decides what happens after an attempt.
+//! what is due from there, [`client`] sends it, and [`schedule`] decides what happens after an attempt. The app itself shows what
+//! is [`overdue`].
 
 pub mod client;
 pub mod message;
 pub mod metrics;
+pub mod overdue;
 pub mod run;
 pub mod schedule;
 pub mod secrets;

@@ -23,6 +23,7 @@ use crate::{
         cache::{Cache, source::Source},
         clicks::{ClickStore, ClickWriter},
         jobs::Jobs,
+        webhooks::Outbox,
     },
 };
 
@@ -73,6 +74,13 @@ pub(super) fn storage(
     let follow = storage.clone().follow(database.clone());
     background.spawn(supervised("storage", follow));
     storage
+}
+
+/// Shows in the background for how long webhooks have been due.
+pub(super) fn webhooks(metrics: &mut Metrics, database: &Database, background: &mut JoinSet<()>) {
+    let outbox = Outbox::new(database.clone());
+    let follow = metrics.with_webhooks().follow(outbox);
+    background.spawn(supervised("webhooks", follow));
 }
 
 /// Returns the clicks and the task that writes them; `None` if they are not counted.

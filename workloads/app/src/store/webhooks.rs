@@ -24,6 +24,11 @@ const CLAIM: &str = "WITH due AS (SELECT id FROM webhook_deliveries \
         CASE WHEN coalesce(expires_at > now(), true) THEN url END AS url, created_at, expires_at \
     FROM leased LEFT JOIN links ON links.code = leased.code";
 
+/// The receivers, each with the seconds for which its oldest message has been due; 0 if none is.
+const OVERDUE: &str = "SELECT name, coalesce((SELECT extract(epoch FROM now() - next_at) FROM webhook_deliveries \
+        WHERE receiver = name AND given_up_at IS NULL AND next_at <= now() ORDER BY next_at LIMIT 1), 0)::bigint \
+    FROM webhook_receivers";
+
 /// Removes what was delivered, unless its lease has run out and another attempt has begun.
 const DELIVERED: &str = "WITH done AS (DELETE FROM webhook_deliveries WHERE id = $1 AND next_at = $2 \
         RETURNING receiver) \
@@ -128,6 +133,15 @@ impl Outbox {
             claim.fetch_all(&pool).await
         };
         self.0.run("UPDATE webhook_deliveries", claim).await
+    }
+
+    /// Returns the receivers, each with the seconds for which its oldest message has been due; 0 if none is.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn overdue(&self) -> Result<Vec<(String, i64)>, StoreError> {
+        let overdue = |pool| async move { sqlx::query_as(OVERDUE).fetch_all(&pool).await };
+        self.0.run("SELECT webhook_receivers", overdue).await
     }
 
     /// Removes what was delivered.

@@ -27,7 +27,7 @@ use crate::{
     client::{get, shorten},
     management::{administer, import, manage, managed},
     process::start,
-    support::{access, url_of},
+    support::{App, access, url_of},
 };
 
 const DELIVERIES: &str = "/api/admin/webhooks/deliveries";
@@ -373,6 +373,36 @@ async fn the_numbers_of_deliveries_end_at_a_bound_and_a_few_are_found_among_many
     assert_eq!(first, ["late", "a"]);
     let (second, _) = codes(&format!("?limit=2&cursor={}", next.unwrap())).await;
     assert_eq!(second, ["a", "a"]);
+}
+
+#[tokio::test]
+async fn the_app_tells_for_how_long_messages_have_been_due() {
+    let list = [
+        ("audit", "https://example.org/"),
+        ("crm", "https://example.com/"),
+    ];
+    let (database, mut connection) = with_receivers(&list).await;
+    let insert = "INSERT INTO webhook_deliveries (receiver, event, code, next_at, given_up_at) VALUES \
+        ('crm', 'link.created', 'a', now() - interval '1 h', NULL), \
+        ('crm', 'link.created', 'b', now() - interval '9 h', now()), \
+        ('crm', 'link.created', 'c', now() - interval '1 min', NULL), \
+        ('audit', 'link.created', 'd', now() + interval '1 h', NULL)";
+    connection.execute(insert).await.unwrap();
+    let app = App::start(&database).await;
+    let found = async |receiver: &str| {
+        let series = format!("webhook_overdue_seconds{{receiver=\"{receiver}\"}} ");
+        loop {
+            let metrics = get(app.internal, "/metrics").await.text();
+            let value = metrics.lines().find_map(|line| line.strip_prefix(&series));
+            if let Some(value) = value {
+                return value.parse::<u64>().unwrap();
+            }
+        }
+    };
+    let found = async { (found("audit").await, found("crm").await) };
+    let (audit, crm) = timeout(PATIENCE, found).await.unwrap();
+    assert_eq!(audit, 0);
+    assert!((3600..9 * 3600).contains(&crm), "{crm}");
 }
 
 #[tokio::test]

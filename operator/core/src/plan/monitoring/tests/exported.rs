@@ -1,6 +1,6 @@
 //! The metrics that the app, the workers, the delivery of webhooks and the operator export after each kind of event has occurred once.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use http::{Method, StatusCode};
 use shortener_app::{route::Route, webhooks::metrics as webhooks};
@@ -70,6 +70,8 @@ fn app() -> String {
     let publisher = metrics.with_publisher();
     ask(&metrics.with_vector());
     publisher.attempt(None, Duration::ZERO, trace());
+    let overdue = vec![("crm".to_owned(), 0)];
+    metrics.with_webhooks().show(&mut BTreeSet::new(), overdue);
     let answered = (&Method::GET, Route::REDIRECT, StatusCode::FOUND);
     metrics.ended(answered, Duration::ZERO, trace());
     Format::OpenMetrics.encode(metrics.registry()).unwrap()
