@@ -23,6 +23,9 @@ const MOST: u64 = 24 * HOUR;
 /// The part of a pause that is added at random, so that what failed together does not return together.
 const JITTER: f64 = 0.1;
 
+/// The maximum number of requests to a receiver at the same time.
+pub const MAX_REQUESTS: usize = 4;
+
 /// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -64,9 +67,58 @@ impl Failure {
     }
 }
 
+/// How many requests a receiver gets at the same time, by the failures in a row. While it is down it gets one, so that few of
+/// the attempts of its deliveries are spent on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    failures: usize,
+}
+
+impl Pace {
+    /// Takes the end of an attempt into account.
+    pub fn attempted(&mut self, is_delivered: bool) {
+        self.failures = match is_delivered {
+            true => 0,
+            false => self.failures.saturating_add(1),
+        };
+    }
+
+    /// Returns true once as many attempts in a row have failed as there can be at the same time.
+    #[must_use]
+    pub fn is_down(self) -> bool {
+        self.failures >= MAX_REQUESTS
+    }
+
+    /// Returns the number of requests that can begin beside those in progress.
+    #[must_use]
+    pub fn room(self, in_progress: usize) -> usize {
+        let most = if self.is_down() { 1 } else { MAX_REQUESTS };
+        most.saturating_sub(in_progress)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_receiver_that_is_down_gets_one_request_at_a_time_until_it_takes_one() {
+        let mut pace = Pace::default();
+        for room in [4, 4, 4, 4] {
+            assert_eq!((pace.room(0), pace.is_down()), (room, false));
+            pace.attempted(false);
+        }
+        assert_eq!((pace.room(0), pace.is_down()), (1, true));
+        // The others in progress fail, too.
+        pace.attempted(false);
+        assert_eq!([1, 2, 3].map(|in_progress| pace.room(in_progress)), [0; 3]);
+        pace.attempted(true);
+        assert_eq!((pace.room(1), pace.is_down()), (3, false));
+        for delivered in [false, false, false, true, false] {
+            pace.attempted(delivered);
+        }
+        assert!(!pace.is_down(), "they did not fail in a row");
+    }
 
     fn status(status: u16) -> Failure {
         Failure {

@@ -1,7 +1,7 @@
 //! The tasks of a receiver: one sends what is due, and one announces the links that have expired. No receiver waits for
 //! another one.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{iter, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
@@ -14,14 +14,12 @@ use super::{
     client::Client,
     message::Message,
     metrics::{DELIVERED, FAILED, GIVEN_UP, Metrics},
-    schedule::Outcome,
+    schedule::{Outcome, Pace},
     secrets::{self, SecretFault, WebhookSecret},
 };
 use crate::store::webhooks::{Due, EXPIRED_BATCH, Outbox};
 
-/// The maximum number of requests to a receiver at the same time.
-pub const MAX_REQUESTS: usize = 4;
-/// The time between two looks at an outbox with nothing due.
+/// The time between two looks at an outbox with nothing due, and before the next request to a receiver that is down.
 const PERIOD: Duration = Duration::from_secs(1);
 /// The time between two looks for links that have expired.
 pub const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
@@ -43,9 +41,9 @@ impl Sender {
     pub async fn send_to(self, receiver: Receiver, mut stop: watch::Receiver<bool>) {
         let receiver = Arc::new(receiver);
         let mut requests = JoinSet::new();
-        let mut fault = None;
+        let (mut fault, mut pace) = (None, Pace::default());
         while !*stop.borrow() {
-            let room = MAX_REQUESTS - requests.len();
+            let room = pace.room(requests.len());
             let due = match self.secrets(&receiver.name, &mut fault) {
                 Some(secrets) if room > 0 => self.claim(&receiver.name, room, secrets).await,
                 _ => Vec::new(),
@@ -55,18 +53,25 @@ impl Sender {
                 let (sender, receiver) = (self.clone(), Arc::clone(&receiver));
                 requests.spawn(async move { sender.attempt(&receiver, &due, &secrets).await });
             }
-            let pause = async {
-                match is_idle {
-                    // A request that ends is no reason to look again: nothing more is due.
-                    true => sleep(PERIOD).await,
-                    false => drop(requests.join_next().await),
+            let wait = async {
+                // A request that ends is no reason to look again if nothing more is due.
+                let ended = match is_idle {
+                    true => None,
+                    false => requests.join_next().await,
+                };
+                if is_idle || pace.is_down() {
+                    sleep(PERIOD).await;
                 }
+                ended
             };
-            tokio::select! {
-                () = pause => {}
-                _ = stop.changed() => {}
+            let ended = tokio::select! {
+                ended = wait => ended,
+                _ = stop.changed() => None,
+            };
+            let others = iter::from_fn(|| requests.try_join_next());
+            for ended in ended.into_iter().chain(others) {
+                pace.attempted(ended.unwrap_or(false));
             }
-            while requests.try_join_next().is_some() {}
         }
         while requests.join_next().await.is_some() {}
     }
@@ -142,13 +147,14 @@ impl Sender {
         }
     }
 
-    /// Makes one attempt and records its outcome. Without the record it is made again after the lease.
-    async fn attempt(&self, receiver: &Receiver, due: &Due, secrets: &[WebhookSecret]) {
+    /// Makes one attempt and records its outcome. Without the record it is made again after the lease. Returns true if the
+    /// receiver has taken the message.
+    async fn attempt(&self, receiver: &Receiver, due: &Due, secrets: &[WebhookSecret]) -> bool {
         let message = match Message::of(due, &self.public_base) {
             Ok(message) => message,
             Err(error) => {
                 tracing::error!(event = "webhook_message_failed", error.message = %error, "webhook_message_failed");
-                return;
+                return false;
             }
         };
         let outcome = self.client.send(&receiver.url, message, secrets).await;
@@ -183,5 +189,6 @@ impl Sender {
                 "webhook_unrecorded"
             );
         }
+        outcome == Outcome::Delivered
     }
 }

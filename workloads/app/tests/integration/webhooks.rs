@@ -427,6 +427,39 @@ async fn a_slow_receiver_delays_no_other_one() {
 }
 
 #[tokio::test]
+async fn a_receiver_that_is_down_gets_one_request_at_a_time() {
+    // The first four requests fail, and those that are under way beside the last of them.
+    let mut down = Receiver::start(|number| match number {
+        0..=6 => Answer::Head("503 Busy"),
+        _ => Answer::Never,
+    })
+    .await;
+    let mut quick = Receiver::start(|_| Answer::Head(OK)).await;
+    let list = [("down", &*down.url()), ("quick", &*quick.url())];
+    let (database, mut connection) = with_receivers(&list).await;
+    let insert = |prefix: &str| {
+        AssertSqlSafe(format!(
+            "INSERT INTO links (code, url) SELECT '{prefix}' || n, 'https://example.com' FROM generate_series(1, 20) n"
+        ))
+    };
+    connection.execute(insert("a")).await.unwrap();
+    let sender = Sender::start(&database, &[("down", &down), ("quick", &quick)], OLD);
+    for _ in 0..8 {
+        timeout(PATIENCE, down.next()).await.unwrap();
+    }
+    // Meanwhile the other receiver gets all, and new ones too.
+    connection.execute(insert("b")).await.unwrap();
+    for _ in 0..40 {
+        timeout(PATIENCE, quick.next()).await.unwrap();
+    }
+    // Only a lease is longer than the first pause.
+    let leased = "SELECT (count(*) <= 1)::text FROM webhook_deliveries \
+        WHERE receiver = 'down' AND next_at > now() + interval '6 s'";
+    assert_eq!(rows(&mut connection, leased).await, ["true"]);
+    sender.ended.abort();
+}
+
+#[tokio::test]
 async fn a_private_address_gets_no_connection_whether_it_is_named_or_written() {
     let mut receiver = Receiver::start(|_| Answer::Head(OK)).await;
     let port = receiver.address.port();
