@@ -1,5 +1,12 @@
 //! The outbox of webhooks, as the sender uses it. The clock of the database decides what is due.
 
+/// The state of a delivery as the index `webhook_deliveries_by_state` has it: the number of a [`deliveries::DeliveryState`].
+macro_rules! state {
+    () => {
+        "(CASE WHEN given_up_at IS NOT NULL THEN 0 WHEN attempts > 0 THEN 1 ELSE 2 END)"
+    };
+}
+
 pub mod deliveries;
 pub mod receivers;
 
@@ -40,6 +47,14 @@ const FAILED: &str = "UPDATE webhook_deliveries SET attempts = attempts + 1, las
         given_up_at = CASE WHEN $5 IS NULL THEN now() END \
     WHERE id = $1 AND next_at = $2 AND given_up_at IS NULL";
 
+/// Removes deliveries beyond the first `$2` of a receiver, in the order of the index `webhook_deliveries_by_state`: the latest
+/// that wait are the first, and the earliest that were given up the last.
+const DROP_EXCESS: &str = concat!(
+    "DELETE FROM webhook_deliveries WHERE id = ANY (ARRAY(SELECT id FROM webhook_deliveries WHERE receiver = $1 ORDER BY ",
+    state!(),
+    " DESC, id DESC OFFSET $2 LIMIT $3))"
+);
+
 /// Waits for another sender that announces the expiry of links.
 const POSITION: &str = "SELECT expired_at, expired_code FROM webhook_receivers \
     WHERE name = $1 AND 'link.expired' = ANY (events) FOR UPDATE";
@@ -59,6 +74,11 @@ const ADVANCE: &str =
 
 /// The number of links of one step of the expiry.
 pub const EXPIRED_BATCH: usize = 1000;
+
+/// The maximum number of deliveries that are kept for a receiver: about 40 MB.
+pub const MAX_DELIVERIES: usize = 100_000;
+/// The number of deliveries that one step removes.
+pub const EXCESS_BATCH: u64 = 10_000;
 
 /// A delivery whose attempt begins now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,6 +198,20 @@ impl Outbox {
         };
         let failed = self.0.run("UPDATE webhook_deliveries", failed).await;
         failed.map(drop)
+    }
+
+    /// Removes deliveries to a receiver beyond the `most` that are kept: first those that were given up, then those that have
+    /// failed, the oldest first. Returns their number, which is [`EXCESS_BATCH`] if there may be more.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn drop_excess(&self, receiver: &str, most: usize) -> Result<u64, StoreError> {
+        let drop_excess = |pool| async move {
+            let drop_excess = sqlx::query(DROP_EXCESS).bind(receiver).bind(most as i64);
+            let dropped = drop_excess.bind(EXCESS_BATCH as i64).execute(&pool).await?;
+            Ok(dropped.rows_affected())
+        };
+        self.0.run("DELETE webhook_deliveries", drop_excess).await
     }
 
     /// Announces the next links that have expired to a receiver, each once. Returns their number, which is

@@ -25,6 +25,7 @@ pub const GIVEN_UP: &str = "given_up";
 pub struct Metrics {
     attempts: Family<ByOutcome, Counter>,
     waiting: Family<ByOutcome, gauge::Gauge>,
+    dropped: Family<ByReceiver, Counter>,
     secrets: Family<ByReceiver, gauge::Gauge<u32, AtomicU32>>,
     registry: Registry,
     /// 1 while the database answers.
@@ -39,6 +40,7 @@ impl Metrics {
         let metrics = Self {
             attempts: Family::default(),
             waiting: Family::default(),
+            dropped: Family::default(),
             secrets: Family::default(),
             database_up: gauge(&mut registry, "database_up", "1 while the database answers"),
             registry: Registry::default(),
@@ -55,6 +57,7 @@ impl Metrics {
                 let labels = labels(&receiver.name, "state", state);
                 drop(metrics.waiting.get_or_create(&labels));
             }
+            metrics.dropped(&receiver.name, 0);
             metrics.has_secret(&receiver.name, false);
         }
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -68,6 +71,11 @@ impl Metrics {
             "webhook_deliveries",
             "Messages that were not delivered, by receiver and state; 10000 stands for more, too",
             metrics.waiting.clone(),
+        );
+        registry.register(
+            "webhook_dropped",
+            "Messages that were removed because too many were kept for the receiver",
+            metrics.dropped.clone(),
         );
         registry.register(
             "webhook_secret",
@@ -98,6 +106,11 @@ impl Metrics {
     pub(super) fn has_secret(&self, receiver: &str, has: bool) {
         let labels = [("receiver", receiver.to_owned())];
         self.secrets.get_or_create(&labels).set(u32::from(has));
+    }
+
+    pub(super) fn dropped(&self, receiver: &str, number: u64) {
+        let labels = [("receiver", receiver.to_owned())];
+        self.dropped.get_or_create(&labels).inc_by(number);
     }
 
     pub(super) fn show(&self, receiver: &ReceiverState) {

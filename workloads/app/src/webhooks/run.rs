@@ -131,7 +131,7 @@ impl Webhooks {
         let mut tasks = JoinSet::new();
         for receiver in receivers {
             let stopped = || probed.stop.subscribe();
-            tasks.spawn(sender.clone().announce_to(receiver.clone(), stopped()));
+            tasks.spawn(sender.clone().tend(receiver.clone(), stopped()));
             tasks.spawn(sender.clone().send_to(receiver, stopped()));
         }
         stop.await;

@@ -3,6 +3,7 @@
 
 use std::{iter, path::PathBuf, sync::Arc, time::Duration};
 
+use shortener_common::database::StoreError;
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -17,12 +18,12 @@ use super::{
     schedule::{Outcome, Pace},
     secrets::{self, SecretFault, WebhookSecret},
 };
-use crate::store::webhooks::{Due, EXPIRED_BATCH, Outbox};
+use crate::store::webhooks::{Due, EXCESS_BATCH, EXPIRED_BATCH, MAX_DELIVERIES, Outbox};
 
 /// The time between two looks at an outbox with nothing due, and before the next request to a receiver that is down.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The time between two looks for links that have expired.
-pub const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
+/// The time between two looks for links that have expired, and for deliveries that are too many.
+const TEND_PERIOD: Duration = Duration::from_secs(60);
 
 /// What all receivers share; cheap to clone.
 #[derive(Clone, Debug)]
@@ -76,8 +77,8 @@ impl Sender {
         while requests.join_next().await.is_some() {}
     }
 
-    /// Announces expired links to a receiver until `stop` is true.
-    pub async fn announce_to(self, receiver: Receiver, mut stop: watch::Receiver<bool>) {
+    /// Announces expired links to a receiver and bounds its outbox until `stop` is true.
+    pub async fn tend(self, receiver: Receiver, mut stop: watch::Receiver<bool>) {
         let name = receiver.name;
         while !*stop.borrow() {
             tokio::select! {
@@ -85,18 +86,21 @@ impl Sender {
                 _ = stop.changed() => continue,
             }
             let announced = self.outbox.announce_expired(&name).await;
-            if let Err(error) = &announced {
+            let announced = logged(announced, "webhook_expiry_failed", &name);
+            let dropped = self.outbox.drop_excess(&name, MAX_DELIVERIES).await;
+            let dropped = logged(dropped, "webhook_drop_failed", &name);
+            if let Some(dropped @ 1..) = dropped {
+                self.metrics.dropped(&name, dropped);
                 tracing::warn!(
-                    event = "webhook_expiry_failed",
+                    event = "webhook_dropped",
                     webhook.receiver = name,
-                    error.message = %error,
-                    "webhook_expiry_failed"
+                    webhook.dropped = dropped,
+                    "webhook_dropped"
                 );
             }
-            if announced.is_ok_and(|number| number == EXPIRED_BATCH) {
-                continue;
+            if announced != Some(EXPIRED_BATCH) && dropped != Some(EXCESS_BATCH) {
+                let _ = timeout(TEND_PERIOD, stop.changed()).await;
             }
-            let _ = timeout(EXPIRY_PERIOD, stop.changed()).await;
         }
     }
 
@@ -191,4 +195,13 @@ impl Sender {
         }
         outcome == Outcome::Delivered
     }
+}
+
+/// Logs the error of an operation for a receiver.
+fn logged<T>(result: Result<T, StoreError>, event: &'static str, receiver: &str) -> Option<T> {
+    let error = result.as_ref().err();
+    if let Some(error) = error {
+        tracing::warn!(event, webhook.receiver = receiver, error.message = %error, "{event}");
+    }
+    result.ok()
 }

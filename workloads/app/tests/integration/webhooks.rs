@@ -607,6 +607,48 @@ async fn an_expiry_is_announced_once_and_a_receiver_hears_of_none_before_it_came
 }
 
 #[tokio::test]
+async fn of_too_many_deliveries_those_that_were_given_up_go_first_and_those_that_wait_last() {
+    let list = [
+        ("audit", "https://example.org/"),
+        ("crm", "https://example.com/"),
+    ];
+    let (database, mut connection) = with_receivers(&list).await;
+    let insert = "INSERT INTO webhook_deliveries (receiver, event, code, attempts, given_up_at) VALUES \
+        ('crm', 'link.created', 'waits-1', 0, NULL), ('crm', 'link.created', 'waits-2', 0, NULL), \
+        ('crm', 'link.created', 'fails-1', 1, NULL), ('crm', 'link.created', 'fails-2', 2, NULL), \
+        ('audit', 'link.created', 'other', 10, now()), \
+        ('crm', 'link.created', 'given-1', 10, now()), ('crm', 'link.created', 'given-2', 1, now())";
+    connection.execute(insert).await.unwrap();
+    let outbox = Outbox::new(access(&database).await);
+    let all = [
+        "waits-1", "waits-2", "fails-1", "fails-2", "other", "given-1", "given-2",
+    ];
+    for (most, dropped, gone) in [
+        (6, 0, &[][..]),
+        (5, 1, &["given-1"]),
+        (3, 2, &["given-1", "given-2", "fails-1"]),
+        (
+            1,
+            2,
+            &["given-1", "given-2", "fails-1", "fails-2", "waits-1"],
+        ),
+    ] {
+        let found = outbox.drop_excess("crm", most).await.unwrap();
+        let codes = rows(
+            &mut connection,
+            "SELECT code FROM webhook_deliveries ORDER BY id",
+        )
+        .await;
+        let mut left = all.to_vec();
+        left.retain(|code| !gone.contains(code));
+        assert_eq!(
+            (found, codes),
+            (dropped, left.into_iter().map(str::to_owned).collect())
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_is_due_and_what_has_expired_is_found_by_indexes() {
     let (database, mut connection) = with_receivers(&[("crm", "https://example.com/")]).await;
     let expired = "INSERT INTO links (code, url, expires_at) VALUES ('a', 'https://a/', now())";

@@ -12,13 +12,6 @@ use sqlx::{FromRow, Row, postgres::PgRow};
 use super::Outbox;
 use crate::store::audit::{self, Action, Cause, NewEntry};
 
-/// The state of a delivery as the index `webhook_deliveries_by_state` has it: the number of a [`DeliveryState`].
-macro_rules! state {
-    () => {
-        "(CASE WHEN given_up_at IS NOT NULL THEN 0 WHEN attempts > 0 THEN 1 ELSE 2 END)"
-    };
-}
-
 /// The receivers, with the numbers of deliveries in the states of `$1`, none of which is counted further than to `$2`.
 const RECEIVERS: &str = concat!(
     "SELECT name, url, events, last_success_at, ARRAY(SELECT (SELECT count(*) FROM (SELECT FROM webhook_deliveries \
