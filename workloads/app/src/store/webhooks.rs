@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff_sqlx::{Timestamp as Time, ToSqlx};
+use sha2::{Digest, Sha256};
 use shortener_common::database::{Database, StoreError};
 use sqlx::{FromRow, Row, postgres::PgRow};
 use uuid::Uuid;
@@ -66,8 +67,10 @@ const EXPIRED: &str = "SELECT expires_at, code FROM links \
         AND disabled_as IS DISTINCT FROM 'deleted' \
     ORDER BY expires_at, code LIMIT $3";
 
-const ANNOUNCE: &str = "INSERT INTO webhook_deliveries (receiver, event, code, at) \
-    SELECT $1, 'link.expired', code, at FROM unnest($2::text[], $3::timestamptz[]) AS expired (code, at)";
+const ANNOUNCE: &str = "INSERT INTO webhook_deliveries (receiver, event, code, at, message_id) \
+    SELECT $1, $2, * FROM unnest($3::text[], $4::timestamptz[], $5::uuid[])";
+/// The event that no trigger announces.
+const EXPIRY: &str = "link.expired";
 
 const ADVANCE: &str =
     "UPDATE webhook_receivers SET expired_at = $2, expired_code = $3 WHERE name = $1";
@@ -234,9 +237,13 @@ impl Outbox {
             let Some((at, code)) = expired.last() else {
                 return Ok(0);
             };
-            let news = expired.iter().map(|(at, code)| (code.as_str(), *at));
-            let (codes, times): (Vec<&str>, Vec<Time>) = news.unzip();
-            let announce = sqlx::query(ANNOUNCE).bind(receiver).bind(codes).bind(times);
+            let news = expired.iter().map(|(at, code)| {
+                let identity = expiry_identity(receiver, code, at.to_jiff());
+                (code.as_str(), *at, identity)
+            });
+            let (codes, times, identities): (Vec<&str>, Vec<Time>, Vec<Uuid>) = news.collect();
+            let announce = sqlx::query(ANNOUNCE).bind(receiver).bind(EXPIRY);
+            let announce = announce.bind(codes).bind(times).bind(identities);
             announce.execute(&mut *transaction).await?;
             let advance = sqlx::query(ADVANCE).bind(receiver).bind(at).bind(code);
             advance.execute(&mut *transaction).await?;
@@ -244,5 +251,33 @@ impl Outbox {
             Ok(expired.len())
         };
         self.0.run("INSERT webhook_deliveries", announce).await
+    }
+}
+
+/// Returns the identity of the message about an expiry. It is always the same, because a database that was restored from a
+/// backup announces again what has expired since.
+fn expiry_identity(receiver: &str, code: &str, at: Timestamp) -> Uuid {
+    let digest: [u8; 32] = Sha256::digest(format!("{receiver} {EXPIRY} {code} {at}")).into();
+    Uuid::from_bytes(digest.first_chunk().copied().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identity_of_an_expiry_is_that_of_its_receiver_link_and_time() {
+        let identity = |receiver: &str, code: &str, at: &str| {
+            expiry_identity(receiver, code, at.parse().unwrap()).to_string()
+        };
+        let one = identity("crm", "a", "2030-01-01T00:00:00.5Z");
+        assert_eq!(one, identity("crm", "a", "2030-01-01T00:00:00.5Z"));
+        for other in [
+            identity("audit", "a", "2030-01-01T00:00:00.5Z"),
+            identity("crm", "b", "2030-01-01T00:00:00.5Z"),
+            identity("crm", "a", "2030-01-01T00:00:00.6Z"),
+        ] {
+            assert_ne!(one, other);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 mod receiver;
 
-use std::{fs, net::IpAddr, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs, net::IpAddr, path::Path, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::Parser;
@@ -600,6 +600,20 @@ async fn an_expiry_is_announced_once_and_a_receiver_hears_of_none_before_it_came
         assert_eq!(outbox.announce_expired("crm").await.unwrap(), expected);
     }
     assert_eq!(outbox.announce_expired("late").await.unwrap(), 0);
+    let identities = "SELECT message_id::text FROM webhook_deliveries ORDER BY code";
+    let first = rows(&mut connection, identities).await;
+    assert_eq!(BTreeSet::from_iter(&first).len(), 1501);
+    // As after the restore of a backup of that time.
+    for statement in [
+        "DELETE FROM webhook_deliveries",
+        "UPDATE webhook_receivers SET expired_at = now() - interval '1 h', expired_code = '' WHERE name = 'crm'",
+    ] {
+        connection.execute(statement).await.unwrap();
+    }
+    for expected in [1000, 501] {
+        assert_eq!(outbox.announce_expired("crm").await.unwrap(), expected);
+    }
+    assert_eq!(rows(&mut connection, identities).await, first);
     let counts = "SELECT receiver || ' ' || count(*) || ' ' || count(DISTINCT code) FROM webhook_deliveries GROUP BY receiver";
     assert_eq!(rows(&mut connection, counts).await, ["crm 1501 1501"]);
     let odd = "SELECT code FROM webhook_deliveries WHERE code NOT LIKE 'a%'";
