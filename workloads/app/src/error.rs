@@ -137,6 +137,12 @@ pub enum Error {
     #[error("The client has a key, with which its name would come back; remove the key first.")]
     ClientHasKey,
 
+    /// The webhook is being sent.
+    #[error(
+        "The message is being sent at this moment; look at the result, and retry it if it fails."
+    )]
+    DeliveryInProgress,
+
     // Jobs and documents.
     /// The task needs a key, and the service has none.
     #[error("This task cannot be enqueued from outside: it is not in `queue.publicTasks`.")]

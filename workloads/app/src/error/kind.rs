@@ -46,6 +46,7 @@ impl Error {
             Self::LinkGone => (409, "link-gone", "Link gone"),
             Self::ManagedLink { .. } => (409, "managed-link", "Managed link"),
             Self::ClientHasKey => (409, "client-has-key", "Client has a key"),
+            Self::DeliveryInProgress => (409, "delivery-in-progress", "Delivery in progress"),
 
             // Jobs and documents.
             Self::TaskNotPublic => (403, "task-not-public", "Task not public"),

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 29] = [
+const MIGRATIONS: [(i64, &str, &str); 30] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -161,6 +161,11 @@ const MIGRATIONS: [(i64, &str, &str); 29] = [
         29,
         "webhook_deliveries_by_state",
         include_str!("../../migrations/0029_webhook_deliveries_by_state.sql"),
+    ),
+    (
+        30,
+        "webhook_leases",
+        include_str!("../../migrations/0030_webhook_leases.sql"),
     ),
 ];
 

@@ -26,7 +26,8 @@ use crate::webhooks::schedule::Failure;
 const CLAIM: &str = "WITH due AS (SELECT id FROM webhook_deliveries \
         WHERE receiver = $1 AND given_up_at IS NULL AND next_at <= now() \
         ORDER BY next_at LIMIT $2 FOR UPDATE SKIP LOCKED), \
-    leased AS (UPDATE webhook_deliveries SET next_at = now() + interval '60 seconds' FROM due \
+    leased AS (UPDATE webhook_deliveries SET next_at = now() + interval '60 seconds', \
+        leased_until = now() + interval '60 seconds' FROM due \
         WHERE webhook_deliveries.id = due.id RETURNING webhook_deliveries.*) \
     SELECT id, message_id, event, leased.code, at, attempts, next_at, now() AS now, \
         CASE WHEN coalesce(expires_at > now(), true) THEN url END AS url, created_at, expires_at \

@@ -15,7 +15,7 @@ use shortener_app::{
         migrate::migrate,
         webhooks::{Outbox, receivers},
     },
-    webhooks::{Receivers, client::Trust, metrics::Metrics, run::Webhooks},
+    webhooks::{Receivers, client::Trust, metrics::Metrics, run::Webhooks, schedule::Failure},
 };
 use shortener_testing::database::TestDatabase;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
@@ -311,6 +311,32 @@ async fn failures_follow_the_schedule_until_the_delivery_is_given_up_and_sent_ag
     );
     assert_eq!(administer(&app, "POST", &retry, None).await.status, 404);
     sender.end().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_being_sent_cannot_be_retried() {
+    let database = TestDatabase::new().await;
+    let (app, _keys) = managed(&database).await;
+    apply(&database, &setting(&[("crm", "https://example.com/")])).await;
+    let mut connection = database.connect().await.unwrap();
+    let insert = "INSERT INTO webhook_deliveries (receiver, event, code, attempts) \
+        VALUES ('crm', 'link.created', 'a', 1)";
+    connection.execute(insert).await.unwrap();
+    let outbox = Outbox::new(access(&database).await);
+    let due = outbox.claim("crm", 1).await.unwrap();
+    let path = format!("{DELIVERIES}/{}/retry", due[0].id);
+    let refused = administer(&app, "POST", &path, None).await;
+    refused.problem(409, "delivery-in-progress");
+    let failure = Failure::without_answer("timeout");
+    let pause = Some(Duration::from_secs(5));
+    outbox.failed(&due[0], &failure, pause).await.unwrap();
+    let retried = administer(&app, "POST", &path, None).await;
+    assert_eq!(retried.json()["retried"], 1, "{retried:?}");
+    // A sender that was lost keeps nobody from a retry after its lease.
+    outbox.claim("crm", 1).await.unwrap();
+    let end = "UPDATE webhook_deliveries SET next_at = now() - interval '1 s', leased_until = now() - interval '1 s'";
+    connection.execute(end).await.unwrap();
+    assert_eq!(administer(&app, "POST", &path, None).await.status, 200);
 }
 
 #[tokio::test]

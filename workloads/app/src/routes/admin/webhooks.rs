@@ -14,7 +14,10 @@ use crate::{
     body,
     error::Error,
     state::AppState,
-    store::{audit::Cause, webhooks::deliveries::MAX_RETRIES},
+    store::{
+        audit::Cause,
+        webhooks::deliveries::{MAX_RETRIES, Retried},
+    },
 };
 
 /// The path of the deliveries.
@@ -48,8 +51,10 @@ pub async fn retry(State(state): State<AppState>, request: Request) -> Result<Re
     let id = id.ok_or(Error::NotFound)?;
     let cause = Cause { by, reason };
     let outbox = state.links.management().outbox();
-    if !outbox.retry(id, &cause).await? {
-        return Err(Error::NotFound);
+    match outbox.retry(id, &cause).await? {
+        Retried::Due => {}
+        Retried::InProgress => return Err(Error::DeliveryInProgress),
+        Retried::Unknown => return Err(Error::NotFound),
     }
     record(&cause, 1);
     Ok(private(RetryResponse {

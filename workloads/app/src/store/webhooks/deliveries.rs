@@ -46,7 +46,12 @@ macro_rules! retry {
     };
 }
 
-const RETRY_ONE: &str = retry!("id = $1 AND attempts > 0");
+/// An attempt in progress would end beside the other one, and the receiver would get the message twice.
+const RETRY_ONE: &str =
+    retry!("id = $1 AND attempts > 0 AND (next_at = leased_until AND next_at > now()) IS NOT TRUE");
+
+const HAS_FAILED: &str =
+    "SELECT EXISTS (SELECT FROM webhook_deliveries WHERE id = $1 AND attempts > 0)";
 
 const RETRY_ALL: &str = retry!(
     "id IN (SELECT id FROM webhook_deliveries WHERE receiver = $1 AND ",
@@ -142,6 +147,17 @@ impl FromRow<'_, PgRow> for Delivery {
     }
 }
 
+/// The result of a retry of one delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// It is due now.
+    Due,
+    /// An attempt is in progress.
+    InProgress,
+    /// There is none of this number, or no attempt has failed yet.
+    Unknown,
+}
+
 /// A choice of deliveries. What is `None` excludes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryQuery {
@@ -210,18 +226,23 @@ impl Outbox {
         Ok(DeliveryPage { deliveries, next })
     }
 
-    /// Makes a failed delivery due. Returns false if there is none of this number, or if no attempt has failed yet.
+    /// Makes a failed delivery due.
     ///
     /// # Errors
     /// Fails if the database is down. The change may then have been made.
-    pub async fn retry(&self, id: i64, cause: &Cause) -> Result<bool, StoreError> {
+    pub async fn retry(&self, id: i64, cause: &Cause) -> Result<Retried, StoreError> {
         let retry = |pool: sqlx::PgPool| async move {
             let mut transaction = pool.begin().await?;
             let retry = sqlx::query_as(RETRY_ONE).bind(id);
             let row: Option<(String, String, String)> =
                 retry.fetch_optional(&mut *transaction).await?;
             let Some((receiver, event, code)) = row else {
-                return Ok(false);
+                let has_failed = sqlx::query_scalar(HAS_FAILED).bind(id);
+                let has_failed = has_failed.fetch_one(&mut *transaction).await?;
+                return Ok(match has_failed {
+                    true => Retried::InProgress,
+                    false => Retried::Unknown,
+                });
             };
             let entry = NewEntry {
                 action: Action::WebhookRetried,
@@ -230,7 +251,7 @@ impl Outbox {
             };
             audit::write(&mut *transaction, cause, &entry).await?;
             transaction.commit().await?;
-            Ok(true)
+            Ok(Retried::Due)
         };
         self.0.run("UPDATE webhook_deliveries", retry).await
     }
