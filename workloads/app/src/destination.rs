@@ -158,15 +158,21 @@ fn is_special_v4(address: Ipv4Addr) -> bool {
 }
 
 /// All but the unicast addresses that were assigned (2000::/3) and those of a translator (RFC 6052), and among them the
-/// protocol assignments (RFC 2928) and the addresses of documentation (RFC 3849, RFC 9637).
+/// protocol assignments (RFC 2928), 6to4 (RFC 3056), the addresses of documentation (RFC 3849, RFC 9637), and what the translator
+/// makes of special IPv4 addresses.
 fn is_special_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     let is_translated = segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0];
     let is_assigned = segments[0] & 0xe000 == 0x2000;
     let is_protocol = segments[0] == 0x2001 && segments[1] < 0x200;
+    let is_6to4 = segments[0] == 0x2002;
     let is_documentation =
         segments[..2] == [0x2001, 0xdb8] || (segments[0] == 0x3fff && segments[1] < 0x1000);
-    (!is_assigned && !is_translated) || is_protocol || is_documentation
+    (!is_assigned && !is_translated)
+        || is_protocol
+        || is_6to4
+        || is_documentation
+        || embedded_v4(address).is_some_and(is_special_v4)
 }
 
 fn is_private_v4(address: Ipv4Addr) -> bool {
@@ -189,8 +195,9 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
         || is_reserved
 }
 
-fn is_private_v6(address: Ipv6Addr) -> bool {
-    let within = match address.segments() {
+/// Returns the IPv4 address within an IPv6 address.
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    match address.segments() {
         // Mapped and compatible addresses (RFC 4291), and those of a translator (RFC 6052).
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
@@ -199,7 +206,10 @@ fn is_private_v6(address: Ipv6Addr) -> bool {
             Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)))
         }
         _ => None,
-    };
+    }
+}
+
+fn is_private_v6(address: Ipv6Addr) -> bool {
     // A translator within a network (RFC 8215), Teredo (RFC 4380), which contains two IPv4 addresses, and site-local
     // addresses (RFC 3879).
     let is_local_translator = address.segments()[..3] == [0x64, 0xff9b, 1];
@@ -213,7 +223,7 @@ fn is_private_v6(address: Ipv6Addr) -> bool {
         || is_local_translator
         || is_teredo
         || is_site_local
-        || within.is_some_and(is_private_v4)
+        || embedded_v4(address).is_some_and(is_private_v4)
 }
 
 #[cfg(test)]
@@ -384,7 +394,6 @@ mod tests {
                     "2600::1",
                     "::ffff:8.8.8.8",
                     "64:ff9b::808:808",
-                    "2002:808:808::1",
                 ][..],
                 true,
             ),
@@ -417,6 +426,8 @@ mod tests {
                     "2001:20::1",
                     "2001:db8::1",
                     "2002:a00:1::1",
+                    "2002:808:808::1",
+                    "64:ff9b::c000:201",
                     "3fff::1",
                     "5f00::1",
                     "fc00::1",

@@ -1,10 +1,12 @@
 //! NetworkPolicies for the stack's pods: one denies all connections, and one per component allows the exceptions.
 //! Policies match the ports of pods, not of Services. The kubelet's probes are always allowed.
 
+mod public;
+
 use k8s_openapi::{
     api::networking::v1::{
-        IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule,
-        NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+        NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
+        NetworkPolicyPort, NetworkPolicySpec,
     },
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
@@ -23,36 +25,12 @@ use crate::{
     },
     plan::{
         monitoring,
-        objects::pod,
         stores::{Definition, Port, TRACED, postgres},
     },
 };
 
 /// Ports of DNS servers: of most clusters, and of OpenShift.
 const DNS_PORTS: [i32; 2] = [53, 5353];
-
-/// The IPv4 addresses that are not public: special addresses of the registry of IANA, and multicast.
-const PRIVATE_V4: [&str; 15] = [
-    "0.0.0.0/8",
-    "10.0.0.0/8",
-    "100.64.0.0/10",
-    "127.0.0.0/8",
-    "169.254.0.0/16",
-    "172.16.0.0/12",
-    "192.0.0.0/24",
-    "192.0.2.0/24",
-    "192.88.99.0/24",
-    "192.168.0.0/16",
-    "198.18.0.0/15",
-    "198.51.100.0/24",
-    "203.0.113.0/24",
-    "224.0.0.0/4",
-    "240.0.0.0/4",
-];
-/// The IPv6 addresses that are given out. Private ones, those of links, and IPv4 addresses in IPv6 are outside.
-const UNICAST_V6: &str = "2000::/3";
-/// Those of them that are not public: special addresses of the registry of IANA, and 6to4, which contains IPv4 addresses.
-const PRIVATE_V6: [&str; 4] = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"];
 
 /// Returns the NetworkPolicy `<stack>-default-deny`: no connection to any pod of the stack.
 pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
@@ -136,18 +114,8 @@ pub fn webhooks(stack: &ValidatedStack) -> Option<NetworkPolicy> {
 /// Returns the rule for connections to the receivers of webhooks.
 fn receivers(stack: &ValidatedStack) -> NetworkPolicyEgressRule {
     let ports: BTreeSet<i32> = stack.webhooks.iter().map(Webhook::port).collect();
-    let block = |cidr: &str, except: &[&str]| NetworkPolicyPeer {
-        ip_block: Some(IPBlock {
-            cidr: cidr.to_owned(),
-            except: Some(pod::strings(except)),
-        }),
-        ..NetworkPolicyPeer::default()
-    };
     NetworkPolicyEgressRule {
-        to: Some(vec![
-            block("0.0.0.0/0", &PRIVATE_V4),
-            block(UNICAST_V6, &PRIVATE_V6),
-        ]),
+        to: Some(public::peers()),
         ports: Some(ports.into_iter().map(|port| ip_port("TCP", port)).collect()),
     }
 }
