@@ -163,10 +163,20 @@ impl Resolve for Resolver {
         let Self(is_allowed) = *self;
         Box::pin(async move {
             // The client puts the port of the URL in the place of 0.
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await;
+            let found = tokio::net::lookup_host((absolute(name.as_str()), 0)).await;
             let found: Vec<SocketAddr> = found.map_err(|_| Refusal::Unresolved)?.collect();
             Ok(allowed(found, is_allowed)?)
         })
+    }
+}
+
+/// Returns a name as DNS knows it, with a dot at its end. Otherwise each end of the search list is tried before it, and a
+/// Service `example` in a namespace `com` would be found in the place of `example.com`. A name without a dot, such as
+/// `localhost`, is none of the internet.
+fn absolute(name: &str) -> String {
+    match name.contains('.') && !name.ends_with('.') {
+        true => format!("{name}."),
+        false => name.to_owned(),
     }
 }
 
@@ -207,6 +217,17 @@ mod tests {
         assert!(matches!(private, Err(Refusal::Private)));
         let nothing = allowed(Vec::new(), destination::is_public);
         assert!(matches!(nothing, Err(Refusal::Unresolved)));
+    }
+
+    #[test]
+    fn a_name_is_looked_up_without_the_search_list() {
+        for (name, looked_up) in [
+            ("hooks.example.com", "hooks.example.com."),
+            ("hooks.example.com.", "hooks.example.com."),
+            ("localhost", "localhost"),
+        ] {
+            assert_eq!(absolute(name), looked_up);
+        }
     }
 
     #[test]
