@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 30] = [
+const MIGRATIONS: [(i64, &str, &str); 31] = [
     (1, "links", include_str!("../../migrations/0001_links.sql")),
     (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
@@ -166,6 +166,11 @@ const MIGRATIONS: [(i64, &str, &str); 30] = [
         30,
         "webhook_leases",
         include_str!("../../migrations/0030_webhook_leases.sql"),
+    ),
+    (
+        31,
+        "webhook_receivers_seen",
+        include_str!("../../migrations/0031_webhook_receivers_seen.sql"),
     ),
 ];
 

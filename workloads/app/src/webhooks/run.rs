@@ -115,7 +115,7 @@ impl Webhooks {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Self {
             internal,
-            receivers: Receivers(receivers),
+            receivers,
             sender,
             probed,
         } = self;
@@ -129,6 +129,9 @@ impl Webhooks {
         let server = tokio::spawn(server);
         let counting = tokio::spawn(count(sender.clone()));
         let mut tasks = JoinSet::new();
+        let stopped = probed.stop.subscribe();
+        tasks.spawn(sender.clone().keep(receivers.clone(), stopped));
+        let Receivers(receivers) = receivers;
         for receiver in receivers {
             let stopped = || probed.stop.subscribe();
             tasks.spawn(sender.clone().tend(receiver.clone(), stopped()));

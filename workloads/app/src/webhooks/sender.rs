@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    Receiver,
+    Receiver, Receivers,
     client::Client,
     message::Message,
     metrics::{DELIVERED, FAILED, GIVEN_UP, Metrics},
@@ -22,6 +22,8 @@ use crate::store::webhooks::{Due, EXCESS_BATCH, EXPIRED_BATCH, MAX_DELIVERIES, O
 
 /// The time between two looks at an outbox with nothing due, and before the next request to a receiver that is down.
 const PERIOD: Duration = Duration::from_secs(1);
+/// The time between two times at which the receivers are stored.
+const KEEP_PERIOD: Duration = Duration::from_secs(30);
 /// The time between two looks for links that have expired, and for deliveries that are too many.
 const TEND_PERIOD: Duration = Duration::from_secs(60);
 
@@ -75,6 +77,20 @@ impl Sender {
             }
         }
         while requests.join_next().await.is_some() {}
+    }
+
+    /// Keeps the receivers in the database until `stop` is true.
+    pub async fn keep(self, receivers: Receivers, mut stop: watch::Receiver<bool>) {
+        while !*stop.borrow() {
+            tokio::select! {
+                () = self.outbox.up() => {}
+                _ = stop.changed() => continue,
+            }
+            if let Err(error) = self.outbox.store_receivers(&receivers).await {
+                tracing::warn!(event = "webhook_receivers_failed", error.message = %error, "webhook_receivers_failed");
+            }
+            let _ = timeout(KEEP_PERIOD, stop.changed()).await;
+        }
     }
 
     /// Announces expired links to a receiver and bounds its outbox until `stop` is true.

@@ -732,12 +732,46 @@ async fn a_receiver_that_is_removed_takes_its_deliveries_with_it() {
     let insert = "INSERT INTO links (code, url) VALUES ('x', 'https://example.com/')";
     connection.execute(insert).await.unwrap();
     assert_eq!(rows(&mut connection, EVENTS).await.len(), 2);
-    migrated(&setting(&[("b", "https://c.example/")])).await;
+    let urls = "SELECT url FROM webhook_receivers ORDER BY url";
+    let later = setting(&[("b", "https://c.example/")]);
+    // A program that still has the other one may be the one that is right.
+    migrated(&later).await;
+    let expected = ["https://a.example/", "https://c.example/"];
+    assert_eq!(rows(&mut connection, urls).await, expected);
+    let age = "UPDATE webhook_receivers SET seen_at = now() - interval '6 min'";
+    connection.execute(age).await.unwrap();
+    migrated(&later).await;
     assert_eq!(rows(&mut connection, EVENTS).await, ["b link.created x"]);
-    let urls = "SELECT url FROM webhook_receivers";
     assert_eq!(rows(&mut connection, urls).await, ["https://c.example/"]);
     migrated("[]").await;
     assert_eq!(rows(&mut connection, EVENTS).await.len(), 0);
+}
+
+#[tokio::test]
+async fn the_sender_keeps_its_receivers_although_earlier_programs_have_others() {
+    let (database, mut connection) = with_receivers(&[("crm", "https://example.com/")]).await;
+    let insert = "INSERT INTO links (code, url) VALUES ('a', 'https://example.com/')";
+    connection.execute(insert).await.unwrap();
+    let all = "SELECT name || ' ' || array_length(events, 1) FROM webhook_receivers ORDER BY name";
+    // A pod of the earlier template starts while this one sends.
+    let earlier = r#"[{"name":"old","url":"https://old.example/","events":["link.created"]}]"#;
+    apply(&database, earlier).await;
+    assert_eq!(rows(&mut connection, all).await, ["crm 4", "old 1"]);
+    assert_eq!(rows(&mut connection, EVENTS).await, ["crm link.created a"]);
+    let outbox = Outbox::new(access(&database).await);
+    let own = setting(&[("crm", "https://example.com/")]);
+    let own: Receivers = own.parse().unwrap();
+    let age = "UPDATE webhook_receivers SET seen_at = now() - interval '6 min'";
+    connection.execute(age).await.unwrap();
+    outbox.store_receivers(&own).await.unwrap();
+    assert_eq!(rows(&mut connection, all).await, ["crm 4"]);
+    // One that has none removes them all, and a sender brings its own back.
+    apply(&database, "[]").await;
+    assert_eq!(rows(&mut connection, all).await, [""; 0]);
+    let list = [("crm", "https://example.com/")];
+    let sender = Sender::with(&database, &list, OLD, Trust::default());
+    until(&mut connection, all, &["crm 4"]).await;
+    sender.end().await;
 }
 
 #[tokio::test]

@@ -1,8 +1,13 @@
 //! The table of the receivers: `app migrate` makes it equal to the settings.
+//!
+//! During a rollout a pod of the earlier template can start, and its migration has the earlier receivers. The sender, which is
+//! one pod of one Deployment, therefore stores its receivers again and again, and none that it has goes in between.
 
 use anyhow::Context;
-use sqlx::{ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions};
+use shortener_common::database::StoreError;
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, postgres::PgConnectOptions};
 
+use super::Outbox;
 use crate::webhooks::{Receiver, Receivers};
 
 /// Nothing limits the statements: many deliveries may go with a receiver. The lock keeps other pods away.
@@ -13,13 +18,15 @@ const BEGIN: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0
 const UPSERT: &str = "INSERT INTO webhook_receivers (name, url, events) VALUES ($1, $2, $3) \
     ON CONFLICT (name) DO UPDATE SET url = excluded.url, events = excluded.events, \
         expired_at = CASE WHEN 'link.expired' = ANY (webhook_receivers.events) \
-            THEN webhook_receivers.expired_at ELSE now() END \
-    WHERE (webhook_receivers.url, webhook_receivers.events) IS DISTINCT FROM (excluded.url, excluded.events)";
+            THEN webhook_receivers.expired_at ELSE now() END, seen_at = now()";
 
-const REMOVE: &str = "WITH gone AS (DELETE FROM webhook_receivers WHERE name <> ALL ($1) RETURNING name) \
+/// Without any receiver there is no sender that could remove them later.
+const REMOVE: &str = "WITH gone AS (DELETE FROM webhook_receivers WHERE name <> ALL ($1) \
+        AND (cardinality($1) = 0 OR seen_at < now() - interval '5 minutes') RETURNING name) \
     DELETE FROM webhook_deliveries WHERE receiver IN (SELECT name FROM gone)";
 
-/// Stores the receivers. Those that are not in the list go, with what was not delivered to them.
+/// Stores the receivers. Those that are not in the list go with what was not delivered to them, once no program has had them
+/// for five minutes; at once if the list is empty.
 ///
 /// # Errors
 /// Fails if the database is down.
@@ -33,6 +40,20 @@ pub async fn apply(options: PgConnectOptions, receivers: &Receivers) -> anyhow::
     stored.context("cannot store the receivers")?;
     let _ = connection.close().await;
     Ok(())
+}
+
+impl Outbox {
+    /// Stores the receivers as [`apply`] does.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn store_receivers(&self, receivers: &Receivers) -> Result<(), StoreError> {
+        let stored = |pool: PgPool| async move {
+            let mut connection = pool.acquire().await?;
+            store(&mut connection, receivers).await
+        };
+        self.0.run("INSERT webhook_receivers", stored).await
+    }
 }
 
 async fn store(
