@@ -13,7 +13,7 @@ const named = (selector, name) => [...scope.querySelectorAll(selector)].filter(s
   (element) => (element.getAttribute("aria-label") ?? element.textContent).trim() === name);
 const field = (label) => {
   const found = named("label", label);
-  return found && (found.control ?? document.getElementById(found.htmlFor));
+  return found ? found.control ?? document.getElementById(found.htmlFor) : named("select[aria-label]", label);
 };
 """
 
