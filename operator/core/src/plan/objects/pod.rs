@@ -23,6 +23,9 @@ use crate::model::{
 /// Number of old ReplicaSets and revisions to keep: enough for a look back, without clutter.
 pub(in crate::plan) const REVISION_HISTORY: i32 = 3;
 
+/// Labels of nodes: what a Deployment's pods are spread over.
+const SPREAD: [&str; 2] = ["topology.kubernetes.io/zone", "kubernetes.io/hostname"];
+
 /// Label and annotation that keep a sidecar of Istio and of Linkerd out of pods.
 pub(in crate::plan) const WITHOUT_SIDECAR: [(&str, &str); 2] = [
     ("sidecar.istio.io/inject", "false"),
@@ -164,21 +167,23 @@ pub(in crate::plan) fn security_context(user: i64) -> PodSecurityContext {
     }
 }
 
-/// Spreads a Deployment's pods over nodes. It still allows a cluster of one node.
+/// Spreads a Deployment's pods over zones, and within them over nodes. It still allows a cluster of one node, and nodes
+/// without a zone.
 pub(in crate::plan) fn spread(
     stack: &ValidatedStack,
     component: Component,
-) -> TopologySpreadConstraint {
-    TopologySpreadConstraint {
+) -> Vec<TopologySpreadConstraint> {
+    let over = |topology_key: &str| TopologySpreadConstraint {
         label_selector: Some(selector(&stack.identity.name, component)),
         // Pods of the previous revision are about to be deleted. They must not influence the placement of the new
         // ones.
         match_label_keys: Some(vec!["pod-template-hash".to_owned()]),
         max_skew: 1,
-        topology_key: "kubernetes.io/hostname".to_owned(),
+        topology_key: topology_key.to_owned(),
         when_unsatisfiable: "ScheduleAnyway".to_owned(),
         ..TopologySpreadConstraint::default()
-    }
+    };
+    SPREAD.map(over).into()
 }
 
 /// Returns a named TCP port of a container.

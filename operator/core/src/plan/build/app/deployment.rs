@@ -85,7 +85,7 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
         // Longer than the app takes after SIGTERM: 20 s for its drain, and 4 s for clicks. At its start the app still
         // accepts requests, so no preStop hook is needed.
         termination_grace_period_seconds: Some(TERMINATION),
-        topology_spread_constraints: Some(vec![pod::spread(stack, Component::App)]),
+        topology_spread_constraints: Some(pod::spread(stack, Component::App)),
         ..PodSpec::default()
     }
 }

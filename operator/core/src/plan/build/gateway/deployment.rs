@@ -52,7 +52,7 @@ fn pod_spec(stack: &ValidatedStack, config_map: String) -> PodSpec {
         security_context: Some(security_context),
         // The delay before the stop signal (5 s) plus nginx's limit for the shutdown of its workers (20 s).
         termination_grace_period_seconds: Some(30),
-        topology_spread_constraints: Some(vec![pod::spread(stack, Component::Gateway)]),
+        topology_spread_constraints: Some(pod::spread(stack, Component::Gateway)),
         volumes: Some(volumes),
         ..PodSpec::default()
     }

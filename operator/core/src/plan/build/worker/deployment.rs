@@ -51,7 +51,7 @@ fn pod_spec(stack: &ValidatedStack, queue: &Queue) -> PodSpec {
         // Longer than the workers' own limit of 60 s for a job in progress. Jobs that are not finished by then are
         // redelivered.
         termination_grace_period_seconds: Some(75),
-        topology_spread_constraints: Some(vec![pod::spread(stack, Component::Worker)]),
+        topology_spread_constraints: Some(pod::spread(stack, Component::Worker)),
         ..PodSpec::default()
     }
 }
