@@ -251,6 +251,7 @@ fn services(stack: &ValidatedStack) -> Vec<Service> {
     let (workers, receivers) = (stack.queue.as_ref(), stack.webhooks.first());
     all([
         Some(app::service(stack)),
+        app::pods_service(stack),
         Some(gateway::service(stack)),
         otel::service(stack),
         monitoring::service(stack, Component::App),

@@ -83,7 +83,7 @@ async fn an_operator_that_is_asked_to_end_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_provider_removes_the_ingresses_and_nothing_else() {
+async fn another_provider_removes_the_ingresses_and_adds_the_pods_of_the_app() {
     let world = World::with_stack(json!({})).await;
     world
         .server
@@ -94,10 +94,12 @@ async fn another_provider_removes_the_ingresses_and_nothing_else() {
         spec["gateway"]["provider"] = "Standalone".into()
     });
     world.settle().await;
-    let expected: Vec<&str> = children()
+    let mut expected: Vec<&str> = children()
         .into_iter()
         .filter(|name| !name.starts_with("ingresses/"))
         .collect();
+    expected.push("services/acme-app-pods");
+    expected.sort_unstable();
     assert_eq!(world.children(), expected);
     let config = world
         .server

@@ -105,13 +105,13 @@ impl Routing {
         }
     }
 
+    /// Returns true when the stack's own nginx routes requests.
+    pub fn is_by_nginx(&self) -> bool {
+        !matches!(self, Self::IngressNginx { .. })
+    }
+
     /// Returns true when the stack's own nginx routes requests and the address of the app is unknown.
     pub fn lacks_upstream(&self) -> bool {
-        match self {
-            Self::Standalone { upstream, .. } | Self::GatewayApi { upstream, .. } => {
-                upstream.is_none()
-            }
-            Self::IngressNginx { .. } => false,
-        }
+        self.is_by_nginx() && self.upstream().is_none()
     }
 }

@@ -1,12 +1,14 @@
-//! The app: a Deployment that shortens links and redirects, and the Service in front of it.
+//! The app: a Deployment that shortens links and redirects, and the Services in front of it.
 
 mod autoscaler;
 mod deployment;
+mod pods;
 mod service;
 
 pub use autoscaler::autoscaler;
 pub use deployment::deployment;
 pub(super) use deployment::{USER, migrate};
+pub use pods::{host_name as pods_host_name, service as pods_service};
 pub use service::service;
 
 /// Port of the public routes.

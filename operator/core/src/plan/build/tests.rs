@@ -512,20 +512,28 @@ fn children_of_two_stacks_never_have_the_same_name() {
     }
 }
 
+/// Returns the names of the children of a minimal stack that routes itself, but for these.
+fn names_by_nginx(lacks: &[&str]) -> Vec<&'static str> {
+    let ingresses = ["Ingress/acme-gateway-api", "Ingress/acme-gateway"];
+    let mut names = names_without(&[&ingresses, lacks].concat());
+    let app = names.iter().position(|name| *name == "Service/acme-app");
+    names.insert(app.unwrap() + 1, "Service/acme-app-pods");
+    names
+}
+
 #[test]
-fn a_stack_that_routes_itself_has_no_ingress() {
-    let without_ingress = names_without(&["Ingress/acme-gateway-api", "Ingress/acme-gateway"]);
-    assert_eq!(names(&minimal_stack().standalone()), without_ingress);
+fn a_stack_that_routes_itself_has_no_ingress_and_knows_the_pods_of_the_app() {
+    assert_eq!(names(&minimal_stack().standalone()), names_by_nginx(&[]));
     assert_eq!(
         names(&minimal_stack().conflict("links/older")),
-        without_ingress
+        names_without(&["Ingress/acme-gateway-api", "Ingress/acme-gateway"])
     );
 }
 
 #[test]
 fn a_stack_on_a_gateway_has_a_route_instead_of_ingresses() {
     let stack = minimal_stack().gateway_api();
-    let mut expected = names_without(&["Ingress/acme-gateway-api", "Ingress/acme-gateway"]);
+    let mut expected = names_by_nginx(&[]);
     expected.push("HTTPRoute/acme");
     assert_eq!(names(&stack), expected);
     let secure = stack.clone().host("go.test").tls("go-tls");
@@ -542,12 +550,7 @@ fn a_stack_on_a_gateway_has_a_route_instead_of_ingresses() {
 fn a_gateway_of_its_own_waits_for_the_address_of_the_app() {
     assert_eq!(
         names(&minimal_stack().standalone().upstream(None)),
-        names_without(&[
-            "ConfigMap/acme-gateway",
-            "Deployment/acme-gateway",
-            "Ingress/acme-gateway-api",
-            "Ingress/acme-gateway",
-        ])
+        names_by_nginx(&["ConfigMap/acme-gateway", "Deployment/acme-gateway"])
     );
 }
 

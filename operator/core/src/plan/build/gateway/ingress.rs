@@ -149,7 +149,7 @@ fn with_settings(stack: &ValidatedStack, mut ingress: Ingress) -> Ingress {
         // first one. Some versions of the controller set a smaller one, with which nginx refuses its configuration.
         (annotation("proxy-buffer-size"), "12k".to_owned()),
         (annotation("proxy-busy-buffers-size"), "24k".to_owned()),
-        (annotation("proxy-connect-timeout"), "5".to_owned()),
+        (annotation("proxy-connect-timeout"), "1".to_owned()),
         (annotation("proxy-send-timeout"), "15".to_owned()),
         (annotation("proxy-read-timeout"), "15".to_owned()),
         // Without a certificate of its own, the host would redirect to TLS with the controller's certificate.

@@ -1,5 +1,6 @@
 //! The text of the gateway's `nginx.conf`. The files in `nginx/` are templates: only names between `%` are replaced.
-//! They use only directives that nginx 1.22 supports and that nginx 1.30 does not warn about.
+//! They use only directives that nginx 1.22 supports and that nginx 1.30 does not warn about, except in lines with a mark,
+//! which `nginx/start.sh` removes for nginx 1.27.3 and later.
 
 use super::{super::app, PORT, TLS_PORT, tls::Tls};
 use crate::model::stack::{AuthProxy, Routing, ValidatedStack};
@@ -10,8 +11,8 @@ const POLICY: &str = "default-src 'none'; style-src 'sha256-2uDOqsh/Buyx9ZCUbMXa
 
 /// Returns the configuration, or `None` while the address of the app is unknown.
 ///
-/// The configuration contains the app's address instead of its host name. nginx resolves a name only when it starts,
-/// and would keep a stale address after the Service is recreated.
+/// The configuration contains the address of the app's Service instead of its name. nginx resolves such a name only when it
+/// starts, and would keep a stale address after the Service is recreated.
 pub(super) fn render(stack: &ValidatedStack) -> Option<String> {
     let servers = match &stack.gateway.routing {
         Routing::IngressNginx { .. } => include_str!("nginx/health.conf").to_owned(),
@@ -100,6 +101,8 @@ fn routes(stack: &ValidatedStack, upstream: &str, front: Front) -> String {
         .replace("%FORWARDED_FOR%", front.forwarded_for())
         .replace("%SERVER_NAME%", &names)
         .replace("%APP%", &socket_address(upstream))
+        .replace("%PODS%", &app::pods_host_name(stack))
+        .replace("%APP_PORT%", &app::PORT.to_string())
 }
 
 /// Returns the directives by which only a proxy that signs people in names them to the app.
