@@ -10,7 +10,7 @@ use super::Verdict;
 /// A state that time often resolves.
 pub(in crate::plan) struct Patience {
     /// Reason of the fault.
-    reason: &'static str,
+    pub(super) reason: &'static str,
     /// Time that the state may take.
     minutes: i64,
     /// End of the sentence about the fault.
@@ -23,6 +23,12 @@ pub(in crate::plan) const UNSCHEDULABLE: Patience = Patience {
     minutes: 5,
     remedy: "add a node, or lower what the pod requests",
 };
+/// No node that fits a pod can use its volume.
+pub(in crate::plan) const VOLUME_ELSEWHERE: Patience = Patience {
+    reason: "Unschedulable",
+    minutes: 5,
+    remedy: "add a node where its volume can be used, or restore a backup into a new stack if that place is gone",
+};
 /// A pod is not ready and does not crash.
 pub(in crate::plan) const PODS_OVERDUE: Patience = Patience {
     reason: "PodsOverdue",
@@ -33,8 +39,9 @@ pub(in crate::plan) const PODS_OVERDUE: Patience = Patience {
 pub(in crate::plan) const NODE_LOST: Patience = Patience {
     reason: "NodeLost",
     minutes: 1,
-    remedy: "if the node does not come back, taint it with node.kubernetes.io/out-of-service, or delete the pod with \
-             --force; a volume of one zone follows to no other",
+    remedy: "it starts again when the node is back. If the node is gone for good, delete its Node object, or taint it \
+             with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute: the pod then starts elsewhere, unless its \
+             volume is on that node or in its zone: restore a backup then",
 };
 /// A volume grows.
 pub(in crate::plan) const VOLUME_NOT_GROWN: Patience = Patience {
@@ -97,6 +104,7 @@ mod tests {
         let page = include_str!("../../../../../docs/troubleshooting.md");
         for patience in [
             UNSCHEDULABLE,
+            VOLUME_ELSEWHERE,
             PODS_OVERDUE,
             NODE_LOST,
             VOLUME_NOT_GROWN,

@@ -11,7 +11,7 @@ use kube_core::ResourceExt;
 
 use super::{
     Verdict,
-    patience::{NODE_LOST, PODS_OVERDUE, UNSCHEDULABLE},
+    patience::{NODE_LOST, PODS_OVERDUE, UNSCHEDULABLE, VOLUME_ELSEWHERE},
 };
 use crate::{
     model::{
@@ -21,6 +21,12 @@ use crate::{
     },
     plan::stores::external::MIGRATE,
 };
+
+/// What the scheduler says of nodes that cannot use the volume of a pod, in newer and in older versions.
+const VOLUME_CONFLICTS: [&str; 2] = [
+    "didn't match PersistentVolume's node affinity",
+    "volume node affinity conflict",
+];
 
 /// Returns the pods of a component, without those that are being deleted.
 pub(in crate::plan) fn of(
@@ -72,19 +78,54 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
         .chain(later.into_iter().flatten())
 }
 
-/// Returns the verdict if a pod of a component has not ended after its grace period.
+/// Returns the verdict if the node of a component's pod does not answer, or if a pod has not ended after its grace period.
 pub(super) fn lost(live: &Live, component: Component) -> Option<Verdict> {
-    let is_lost = |pod: &&Arc<Pod>| {
-        let deletion = pod.metadata.deletion_timestamp.as_ref();
-        NODE_LOST.is_over(deletion, live.at)
-    };
-    let pod = with_deleted(&live.pods, component).find(is_lost)?;
+    let pods = || with_deleted(&live.pods, component);
+    let silent = pods().find_map(|pod| silent(pod));
+    silent.or_else(|| pods().find_map(|pod| unended(pod, live.at)))
+}
+
+fn unended(pod: &Pod, now: Timestamp) -> Option<Verdict> {
+    let deletion = pod.metadata.deletion_timestamp.as_ref();
+    let (name, node) = (pod.name_any(), node(pod));
+    let what = format!("pod {name} was deleted and has not ended on node {node}");
+    NODE_LOST
+        .is_over(deletion, now)
+        .then(|| NODE_LOST.fault(&what))
+}
+
+/// Returns the verdict if the node of a pod does not answer. A Deployment replaces the pod when its deletion begins. A
+/// StatefulSet does so only when it has ended, which nothing confirms.
+fn silent(pod: &Pod) -> Option<Verdict> {
+    let (name, node) = (pod.name_any(), node(pod));
+    let what = format!("node {node} of pod {name} does not answer");
+    let mut owners = pod.owner_references().iter();
+    let is_stateful = owners.any(|owner| owner.kind == "StatefulSet");
+    let is_deleted = pod.metadata.deletion_timestamp.is_some();
+    if !is_silent(pod) || (is_deleted && !is_stateful) {
+        return None;
+    }
+    Some(if is_stateful {
+        NODE_LOST.fault(&what)
+    } else {
+        let replaced = format!("{what}: another pod takes its place within a minute");
+        Verdict::no(NODE_LOST.reason, replaced).moving()
+    })
+}
+
+fn node(pod: &Pod) -> &str {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-    Some(NODE_LOST.fault(&format!(
-        "pod {} was deleted and has not ended on node {}",
-        pod.name_any(),
-        node.unwrap_or("(unknown)")
-    )))
+    node.unwrap_or("(unknown)")
+}
+
+/// Returns true for a pod whose node does not answer. Kubernetes then takes a pod for unready without a reason, and all that
+/// the node has told of its containers stays. A node itself always tells a reason.
+fn is_silent(pod: &Pod) -> bool {
+    let is_unready = condition(pod, "Ready").is_some_and(|ready| {
+        ready.status == "False" && ready.reason.as_deref().unwrap_or_default().is_empty()
+    });
+    let containers = condition(pod, "ContainersReady");
+    is_unready && containers.is_some_and(|containers| containers.status == "True")
 }
 
 /// Returns a condition of a pod.
@@ -105,7 +146,8 @@ pub(in crate::plan) fn ready_since(live: &Live, component: Component) -> Option<
 fn overdue(pod: &Pod, now: Timestamp) -> Option<Verdict> {
     let status = pod.status.as_ref()?;
     let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-    let ready = condition(pod, "Ready").filter(|ready| ready.status == "False" && !has_ended)?;
+    let is_waiting = !has_ended && !is_silent(pod);
+    let ready = condition(pod, "Ready").filter(|ready| ready.status == "False" && is_waiting)?;
     if !PODS_OVERDUE.is_over(ready.last_transition_time.as_ref(), now) {
         return None;
     }
@@ -128,7 +170,13 @@ fn unschedulable(pod: &Pod, now: Timestamp) -> Option<Verdict> {
         .unwrap_or("the scheduler gives no reason");
     let what = format!("pod {} cannot be scheduled ({why})", pod.name_any());
     let since = condition.last_transition_time.as_ref();
-    Some(UNSCHEDULABLE.verdict("Unschedulable", &what, since, now))
+    let is_elsewhere = VOLUME_CONFLICTS.iter().any(|part| why.contains(part));
+    let patience = if is_elsewhere {
+        VOLUME_ELSEWHERE
+    } else {
+        UNSCHEDULABLE
+    };
+    Some(patience.verdict("Unschedulable", &what, since, now))
 }
 
 fn container_problem(pod: &Pod) -> Option<Verdict> {
@@ -258,8 +306,73 @@ mod tests {
         assert_eq!(found(gone.clone(), 1), None, "within a minute");
         let found = found(gone, 2).unwrap();
         assert!(found.fault && found.reason == "NodeLost", "{found:?}");
-        for part in ["acme-app-0", "node worker-2", "--force", "out-of-service"] {
+        for part in ["acme-app-0", "node worker-2", "out-of-service"] {
             assert!(found.message.contains(part), "{}", found.message);
+        }
+    }
+
+    /// Returns a pod of a kind of owner whose readiness has this reason, and that is being deleted or not.
+    fn unready(owner: &str, reason: Option<&str>, is_deleted: bool) -> Arc<Pod> {
+        let ready = json!({
+            "type": "Ready", "status": "False", "reason": reason,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let containers = json!({"type": "ContainersReady", "status": "True"});
+        let mut unready = Pod::clone(&pod(json!({"conditions": [ready, containers]})));
+        let owner = json!({"apiVersion": "apps/v1", "kind": owner, "name": "acme-app", "uid": "u"});
+        unready.metadata.owner_references = serde_json::from_value(json!([owner])).unwrap();
+        unready.metadata.deletion_timestamp =
+            is_deleted.then(|| Time("2026-01-01T00:05:00Z".parse().unwrap()));
+        unready.spec = Some(k8s_openapi::api::core::v1::PodSpec {
+            node_name: Some("worker-2".to_owned()),
+            ..Default::default()
+        });
+        Arc::new(unready)
+    }
+
+    #[test]
+    fn a_node_that_does_not_answer_is_named_at_once_and_is_a_fault_for_what_stays_on_it() {
+        const LOST: &str = "NodeLost";
+        let gates = Some("ReadinessGatesNotReady");
+        for (pod, minutes, expected) in [
+            (unready("StatefulSet", None, false), 0, Some((LOST, true))),
+            (unready("StatefulSet", None, false), 60, Some((LOST, true))),
+            (unready("StatefulSet", None, true), 5, Some((LOST, true))),
+            (unready("StatefulSet", gates, false), 0, None),
+            (unready("ReplicaSet", None, false), 0, Some((LOST, false))),
+            (unready("ReplicaSet", None, true), 5, None),
+            (unready("ReplicaSet", None, true), 7, Some((LOST, true))),
+        ] {
+            let found = found(pod.clone(), minutes);
+            let told = found.as_ref().map(|found| (found.reason, found.fault));
+            assert_eq!(told, expected, "{pod:?} after {minutes} minutes");
+            let named = |found: &Verdict| found.message.contains("node worker-2");
+            assert!(found.is_none_or(|found| named(&found)), "{pod:?}");
+        }
+        let stays = found(unready("StatefulSet", None, false), 0).unwrap();
+        for part in [
+            "acme-app-0",
+            "when the node is back",
+            "out-of-service",
+            "restore a backup",
+        ] {
+            assert!(stays.message.contains(part), "{}", stays.message);
+        }
+    }
+
+    #[test]
+    fn a_volume_that_no_node_can_use_is_told_with_its_remedy() {
+        for conflict in VOLUME_CONFLICTS {
+            let condition = json!({
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "message": format!("0/3 nodes are available: 3 node(s) {conflict}."),
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            let found = found(pod(json!({"conditions": [condition]})), 6).unwrap();
+            assert!(
+                found.fault && found.message.contains("restore a backup"),
+                "{found:?}"
+            );
         }
     }
 
