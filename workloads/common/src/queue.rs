@@ -26,7 +26,8 @@ use crate::{
 /// The timeout of a connection attempt, and of every operation that is not a publication.
 pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The heartbeat timeout in seconds: after that much silence, either side considers the other one dead.
+/// The heartbeat timeout in seconds that this side asks for, unless the address has another one. Both sides use the lower one
+/// of the two. This side takes the broker for dead after twice that much silence.
 const HEARTBEAT: u16 = 10;
 
 /// Backoff between connection attempts.
