@@ -166,8 +166,8 @@ pub fn port(text: &str) -> Result<u16, String> {
 #[derive(Clone, Debug, Args)]
 pub struct LogArgs {
     /// Filter of the log events. The broker's client library is limited to errors, because it logs messages with
-    /// their content.
-    #[arg(long, env, default_value = "info,lapin=error")]
+    /// their content, and to one for each end of a connection.
+    #[arg(long, env, default_value = "info,lapin=error,lapin::io_loop=off")]
     pub rust_log: String,
     /// Identity of this replica in `/health` and in the log; the host name of the machine if absent.
     #[arg(long, env)]

@@ -1,5 +1,6 @@
 //! The message broker: connecting to it, its topology, the format of a message, and the tasks that need no key.
 
+mod connecting;
 pub mod dead_letter;
 pub mod decision;
 pub mod job;
@@ -9,14 +10,10 @@ pub mod topology;
 
 use std::{io, time::Duration};
 
-use lapin::{
-    Connection, ConnectionProperties, ErrorKind,
-    runtime::default_runtime,
-    tcp::{OwnedIdentity, OwnedTLSConfig},
-    uri::AMQPUri,
-};
+use lapin::{Connection, ErrorKind, uri::AMQPUri};
 use tokio::time::{sleep, timeout};
 
+pub use self::connecting::connect;
 use crate::{
     backends::Fault,
     backoff::Backoff,
@@ -94,28 +91,6 @@ pub struct Broker {
     pub uri: AMQPUri,
     /// The certificates, which are used if the scheme is `amqps`.
     pub tls: ClientTls,
-}
-
-/// Connects once; the caller retries. The broker's management UI shows the connection as `name`.
-///
-/// # Errors
-/// Fails if the broker is unreachable, does not answer, or rejects the credentials, or if its certificate is refused.
-pub async fn connect(broker: &Broker, name: &str) -> lapin::Result<Connection> {
-    let Broker { mut uri, tls } = broker.clone();
-    uri.query.heartbeat.get_or_insert(HEARTBEAT);
-    // Automatic recovery stays off: the library would declare a topology again that may have been deleted on
-    // purpose.
-    let properties = ConnectionProperties::default().with_connection_name(name.into());
-    let config = OwnedTLSConfig {
-        identity: tls.identity.map(|identity| OwnedIdentity::PKCS8 {
-            pem: identity.certificate.into_bytes(),
-            key: identity.key.into_bytes(),
-        }),
-        cert_chain: tls.authorities,
-    };
-    let runtime = default_runtime()?;
-    let connection = Connection::connect_uri_with_config(uri, properties, config, runtime);
-    with_timeout(OPERATION_TIMEOUT, connection).await
 }
 
 /// The interval at which [`lost`] checks the connection.
