@@ -40,7 +40,7 @@ fn configuration(
     let (_, text) = text.with_context(|| format!("{GOLDEN} does not begin with a header"))?;
     let mut text = text.to_owned();
     for (found, replacement) in [
-        ("server 10.96.0.42:3000;", format!("server {app};")),
+        ("server 10.96.0.42:3000 ", format!("server {app} ")),
         (
             "listen 8080 default_server;",
             format!("listen {address} default_server;"),
@@ -70,7 +70,7 @@ mod tests {
     fn the_configuration_of_the_operator_gets_addresses_of_this_machine_and_keeps_the_rest() {
         let golden = fs::read_to_string(GOLDEN).unwrap();
         let text = rendered(&golden).unwrap();
-        assert_eq!(text.matches("server 127.0.0.1:2;").count(), 2);
+        assert_eq!(text.matches("server 127.0.0.1:2 max_fails=0;").count(), 2);
         assert_eq!(text.matches("listen ").count(), 1);
         for kept in [
             "listen 127.0.0.1:1 default_server;",
@@ -90,7 +90,7 @@ mod tests {
         let golden = fs::read_to_string(GOLDEN).unwrap();
         let changed = golden.replace("10.96.0.42:3000", "app.links.svc:3000");
         let error = rendered(&changed).unwrap_err().to_string();
-        assert!(error.contains("`server 10.96.0.42:3000;`"), "{error}");
+        assert!(error.contains("`server 10.96.0.42:3000 `"), "{error}");
         assert!(rendered("server {}").is_err());
     }
 }
