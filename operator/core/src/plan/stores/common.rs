@@ -3,7 +3,7 @@
 
 mod claim;
 mod condition;
-pub(super) mod faults;
+mod faults;
 mod growth;
 mod resolve;
 mod service;
@@ -13,6 +13,7 @@ mod version;
 pub(in crate::plan) use claim::claim;
 pub(in crate::plan) use condition::ready;
 pub(super) use condition::verdict;
+pub(super) use faults::of_cluster;
 pub(super) use resolve::{RequestedStore, usable, volume};
 pub(in crate::plan) use resolve::{StoreContext, credential};
 pub(in crate::plan) use service::service;

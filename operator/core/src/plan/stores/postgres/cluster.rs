@@ -18,7 +18,7 @@ use crate::{
     },
     plan::{
         error::ValidateError,
-        stores::common::faults,
+        stores::common,
         verdict::{Verdict, View},
     },
 };
@@ -148,7 +148,7 @@ pub(super) fn verdict(view: View<'_>, without: &str) -> Verdict {
     let conditions = status.map(|status| status.conditions.as_slice());
     let mut conditions = conditions.unwrap_or_default().iter();
     let is_ready = conditions.any(|found| found.type_ == READY && found.status == "True");
-    if let Some(verdict) = faults::of_cluster(view, is_ready) {
+    if let Some(verdict) = common::of_cluster(view, is_ready) {
         return verdict;
     }
     let ready = status.map_or(0, |status| status.ready_instances);
