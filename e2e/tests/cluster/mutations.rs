@@ -32,14 +32,16 @@ const COMPARED: usize = 10;
 const MOST_EDITS: usize = 60;
 
 /// Fields that no edit of the sample changes: a volume never goes back to a smaller size, nor a collection to another
-/// one, data keeps the version of its server, the operator has one class, pods would start, a paused stack has no children, and each of the stacks has a host
-/// of its own.
-const KEPT: [&str; 23] = [
+/// one, data keeps the version of its server, a running stack gets no backup to begin with and no Cluster, the operator has
+/// one class, pods would start, a paused stack has no children, and each of the stacks has a host of its own.
+const KEPT: [&str; 25] = [
     "/cache/external",
+    "/database/cloudNativePG",
     "/database/external",
     "/database/managed/image",
     "/database/managed/storage",
     "/database/managed/storageClassName",
+    "/database/restoreFrom",
     "/gateway/hosts",
     "/observability/backend/external",
     "/observability/backend/managed/storage",
