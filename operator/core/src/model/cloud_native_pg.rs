@@ -82,16 +82,17 @@ pub fn name(stack: &str) -> String {
 }
 
 /// Returns the references to the Secrets of a Cluster: address and credentials of the owner of the database, and the
-/// authority that signed the servers' certificates. CloudNativePG writes them, unless the template names others.
+/// authority that signed the servers' certificates. CloudNativePG writes them, unless the template
+/// names another authority.
 pub fn reference(spec: &CloudNativePg, stack: &str) -> ExternalReference {
     let cluster = name(stack);
     let template = spec.template.clone().map(Value::Object).unwrap_or_default();
-    let named = |path: &str| template.pointer(path).and_then(Value::as_str);
-    let secret = named("/bootstrap/initdb/secret/name");
-    let authority = named("/certificates/serverCASecret");
+    let authority = template
+        .pointer("/certificates/serverCASecret")
+        .and_then(Value::as_str);
     ExternalReference {
         secret: SecretKeyRef {
-            name: secret.map_or_else(|| format!("{cluster}-app"), str::to_owned),
+            name: format!("{cluster}-app"),
             key: None,
         },
         tls: Some(ClientTls {
@@ -141,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn a_template_may_name_the_secrets() {
+    fn a_template_may_name_the_authority() {
         let names = |spec: Value| {
             let spec: CloudNativePg = serde_json::from_value(spec).unwrap();
             reference(&spec, "acme").secrets()
         };
         assert_eq!(names(json!({})), ["acme-pg-ca", "acme-pg-app"]);
-        let template = json!({
-            "bootstrap": {"initdb": {"secret": {"name": "mine"}}},
-            "certificates": {"serverCASecret": "own-ca"},
-        });
-        assert_eq!(names(json!({"template": template})), ["own-ca", "mine"]);
+        let template = json!({"certificates": {"serverCASecret": "own-ca"}});
+        assert_eq!(
+            names(json!({"template": template})),
+            ["own-ca", "acme-pg-app"]
+        );
     }
 }

@@ -50,6 +50,16 @@ pub(super) fn check(template: &Map<String, Value>, restricted: bool) -> Result<(
             problem: "stands beside the template: set database.cloudNativePG.instances",
         });
     }
+    // CloudNativePG's version stands on the Secret that it makes itself.
+    let own_secret = template
+        .get("bootstrap")
+        .and_then(|bootstrap| bootstrap.pointer("/initdb/secret"));
+    if own_secret.is_some() {
+        return Err(ValidateError::ClusterTemplate {
+            path: "bootstrap.initdb.secret".to_owned(),
+            problem: "would keep CloudNativePG from making the Secret that the stack reads: remove it",
+        });
+    }
     match refused("", template).filter(|_| restricted) {
         Some(path) => Err(ValidateError::ClusterTemplate {
             path,
@@ -118,8 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_servers_stands_in_one_place() {
+    fn the_number_of_servers_stands_in_one_place_and_cloudnativepg_makes_the_secret() {
+        let secret = json!({"bootstrap": {"initdb": {"secret": {"name": "mine"}}}});
         for restricted in [true, false] {
+            let message = found(secret.clone(), restricted).unwrap_or_default();
+            assert!(
+                message.contains("bootstrap.initdb.secret would keep"),
+                "{message}"
+            );
             let message = found(json!({"instances": 5}), restricted).unwrap_or_default();
             assert!(
                 message.ends_with("set database.cloudNativePG.instances"),
