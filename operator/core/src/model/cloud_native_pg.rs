@@ -52,7 +52,7 @@ pub struct ClusterStatus {
     pub ready_instances: i32,
     /// Name of the server that takes the writes; empty until the first one has started.
     pub current_primary: String,
-    /// What CloudNativePG is doing, such as `Cluster in healthy state`.
+    /// Phase that CloudNativePG reports, such as `Cluster in healthy state`.
     pub phase: String,
     /// Its reason.
     pub phase_reason: String,
@@ -67,7 +67,7 @@ impl Cluster {
         status.is_some_and(|status| !status.current_primary.is_empty())
     }
 
-    /// Returns what CloudNativePG is doing, with its reason, if it says so.
+    /// Returns the phase that CloudNativePG reports, with its reason, if there is one.
     pub fn phase(&self) -> Option<String> {
         let status = self.status.as_ref()?;
         let parts = [status.phase.as_str(), status.phase_reason.as_str()].into_iter();

@@ -134,10 +134,10 @@ fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> 
     if view.stack.is_held(component) && keeps_templates(view, component) {
         message.push_str("; until then the pod templates of the app and the workers do not change");
     }
-    let is_retried = failure.waits || view.live.retried.get(&component) == Some(failure);
+    let is_passing = failure.waits || view.live.retried.get(&component) == Some(failure);
     Some(Verdict {
-        fault: !is_retried,
-        moves: is_retried,
+        fault: !is_passing,
+        moves: is_passing,
         reason: failure.reason,
         message,
         ..verdict
@@ -154,7 +154,7 @@ fn keeps_templates(view: View<'_>, component: Component) -> bool {
 }
 
 /// Returns the reason for which a component is not as asked for. A program that does not exist yet waits for the database.
-/// What was refused may be the reason for which something else is still waited for.
+/// A component that waits shows the refused write of its child first: the wait may never end because of it.
 fn failure(view: View<'_>, component: Component) -> Option<&StepFailure> {
     let View { stack, live } = view;
     let waits = stores::PROGRAMS.contains(&component) && !live.workloads.contains_key(&component);

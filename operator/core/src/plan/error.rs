@@ -156,7 +156,7 @@ pub enum ValidateError {
     ClusterStarting {
         /// Name of the Cluster.
         cluster: String,
-        /// What CloudNativePG is doing.
+        /// Phase that CloudNativePG reports.
         phase: String,
     },
     /// A Secret with a child's name does not belong to the stack.

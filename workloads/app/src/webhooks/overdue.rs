@@ -1,4 +1,4 @@
-//! How long messages have been due, as the app measures it: a sender that has stopped does not tell.
+//! How long messages have been due. The app measures it, because a sender that has stopped exports no metrics.
 
 use std::{collections::BTreeSet, time::Duration};
 

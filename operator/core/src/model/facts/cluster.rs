@@ -1,4 +1,4 @@
-//! What is known about a Cluster of CloudNativePG.
+//! The state of a stack's Cluster of CloudNativePG, as the operator reads it before it decides.
 
 use crate::model::{
     cloud_native_pg::{Cluster, is_vulnerable},

@@ -1,6 +1,7 @@
 //! NetworkPolicies for the stack's pods: one denies all connections, and one per component allows the exceptions.
 //! Policies match the ports of pods, not of Services. The kubelet's probes are always allowed.
 
+mod cluster;
 mod public;
 
 use k8s_openapi::{
@@ -11,11 +12,7 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
 
-mod cluster;
-
 use std::collections::BTreeSet;
-
-pub(super) use cluster::cluster;
 
 use super::{app, gateway, otel};
 use crate::{
@@ -28,6 +25,8 @@ use crate::{
         stores::{Definition, Port, TRACED, postgres},
     },
 };
+
+pub(super) use cluster::cluster;
 
 /// Ports of DNS servers: of most clusters, and of OpenShift.
 const DNS_PORTS: [i32; 2] = [53, 5353];

@@ -22,7 +22,7 @@ use crate::{
     plan::stores::external::MIGRATE,
 };
 
-/// What the scheduler says of nodes that cannot use the volume of a pod, in newer and in older versions.
+/// Parts of the scheduler's message about nodes that cannot use the volume of a pod, of newer and of older versions.
 const VOLUME_CONFLICTS: [&str; 2] = [
     "didn't match PersistentVolume's node affinity",
     "volume node affinity conflict",

@@ -1,4 +1,4 @@
-//! What users who edit a stack may set in its Cluster.
+//! The fields of a Cluster that users who edit a stack may set.
 
 use serde_json::{Map, Value};
 
