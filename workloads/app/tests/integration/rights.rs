@@ -498,6 +498,28 @@ async fn a_name_is_erased_everywhere_and_one_pseudonym_takes_its_place() {
 }
 
 #[tokio::test]
+async fn two_erasures_that_cross_wait_for_each_other() {
+    let database = TestDatabase::new().await;
+    let world = World::start(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    // Each of them has links that the other one has disabled.
+    let links = "INSERT INTO links (code, disabled_url, disabled_at, disabled_as, created_by, disabled_by) \
+        SELECT 'a' || n, 'https://example.com/', now(), 'gone', 'ann', 'bob' FROM generate_series(1, 400) n \
+        UNION ALL \
+        SELECT 'b' || n, 'https://example.com/', now(), 'gone', 'bob', 'ann' FROM generate_series(1, 400) n";
+    connection.execute(links).await.unwrap();
+    let erase = async |client: &str| {
+        let body = json!({"client": client, "reason": "asked for it"});
+        world
+            .send("boss", "POST", "/erase", Some(body))
+            .await
+            .json()
+    };
+    let all = json!({"erased": 800, "remaining": false});
+    assert_eq!(tokio::join!(erase("ann"), erase("bob")), (all.clone(), all));
+}
+
+#[tokio::test]
 async fn every_column_for_a_name_of_a_client_is_erased() {
     let database = TestDatabase::new().await;
     let _app = App::start(&database).await;

@@ -19,6 +19,9 @@ const BATCH: u64 = 1000;
 const BEGIN: &str = "INSERT INTO erasures (client, pseudonym) VALUES ($1, 'erased/' || gen_random_uuid()) \
     ON CONFLICT (client) DO UPDATE SET client = excluded.client RETURNING pseudonym, xmax = 0";
 
+/// Makes another erasure wait for the end of this one: two that cross would wait for rows of each other.
+const ALONE: &str = "LOCK TABLE erasures IN EXCLUSIVE MODE";
+
 const END: &str = "DELETE FROM erasures WHERE client = $1";
 
 /// Puts the pseudonym `$2` where the name `$1` is, in up to [`BATCH`] rows that an index finds.
@@ -103,6 +106,7 @@ impl Management {
         self.0
             .run("UPDATE links", |pool| async move {
                 let mut transaction = pool.begin().await?;
+                sqlx::query(ALONE).execute(&mut *transaction).await?;
                 let begin = sqlx::query_as(BEGIN).bind(client);
                 let (pseudonym, is_new): (String, bool) =
                     begin.fetch_one(&mut *transaction).await?;
@@ -133,5 +137,16 @@ impl Management {
                 Ok(Erased { erased, remaining })
             })
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_ends_after_a_batch() {
+        let end = format!(" LIMIT {BATCH} FOR UPDATE)");
+        assert!(STEPS.iter().all(|step| step.ends_with(&end)));
     }
 }
