@@ -30,6 +30,10 @@ use crate::cli::app_pod;
 const PORT: u16 = 3000;
 /// The path of an export.
 const EXPORT: &str = "/api/admin/export/links";
+/// The path of what a key may do.
+const OVERVIEW: &str = "/api/admin/overview";
+/// The scopes with which a key sees the links of every client.
+const SEES_ALL: [&str; 2] = ["links:all", "admin"];
 /// The path of an import.
 const IMPORT: &str = "/api/admin/import/links";
 /// The time limit of a request; the app answers in less.
@@ -64,6 +68,18 @@ pub(super) struct Page {
     pub(super) text: Bytes,
     /// The code behind which the next page begins; `None` on the last one.
     pub(super) next: Option<String>,
+}
+
+/// What a key may do.
+#[derive(Deserialize)]
+struct Overview {
+    client: KnownClient,
+}
+
+#[derive(Deserialize)]
+struct KnownClient {
+    name: String,
+    scopes: Vec<String>,
 }
 
 /// The results of an import.
@@ -141,6 +157,18 @@ impl Api {
     pub(super) fn with_retries(mut self, pause: Duration, times: usize) -> Self {
         self.retries = RETRIES.with_min_delay(pause).with_max_times(times);
         self
+    }
+
+    /// Returns the name of the key's client if the key sees only the links of that client.
+    pub(super) async fn sees_only(&mut self) -> Result<Option<String>, TransferError> {
+        let response = self.send(&Method::GET, OVERVIEW, Bytes::new()).await?;
+        let overview: Overview = serde_json::from_slice(response.body())
+            .map_err(|error| TransferError::Answer(error.to_string()))?;
+        let KnownClient { name, scopes } = overview.client;
+        let all = scopes
+            .iter()
+            .any(|scope| SEES_ALL.contains(&scope.as_str()));
+        Ok((!all).then_some(name))
     }
 
     /// Returns the page of an export behind a code.

@@ -20,6 +20,11 @@ use super::{
 /// [`TransferError`]; it has the last code that was written if the export can be continued.
 pub async fn export(arguments: ExportArguments, out: &mut impl Write) -> Result<(), TransferError> {
     let mut api = arguments.access.api().await?;
+    if let Some(client) = api.sees_only().await? {
+        note(&format!(
+            "the key has no scope links:all: only the links of the client {client} are exported"
+        ));
+    }
     let stop = async {
         // Without signals, only the end of the links ends the command.
         if ctrl_c().await.is_err() {

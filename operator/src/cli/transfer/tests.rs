@@ -26,10 +26,11 @@ use super::{
     *,
 };
 
-/// Links by their codes, and the number of requests.
+/// Links by their codes, what the key may do, and the number of requests.
 #[derive(Default)]
 struct Service {
     links: BTreeMap<String, String>,
+    scopes: Vec<&'static str>,
     requests: usize,
     /// The statuses of the next answers, which come after the work is done.
     lost: Vec<u16>,
@@ -103,12 +104,18 @@ async fn import_lines(State(service): State<Shared>, body: Bytes) -> Response {
     axum::Json(response).into_response()
 }
 
+async fn overview(State(service): State<Shared>) -> Response {
+    let client = json!({"name": "shop", "scopes": service.lock().scopes});
+    axum::Json(json!({"client": client})).into_response()
+}
+
 /// Starts a service, and returns it with its API.
 async fn start() -> (Shared, Api) {
     let service = Shared::default();
     let router = Router::new()
         .route("/api/admin/export/links", get(export_page))
         .route("/api/admin/import/links", post(import_lines))
+        .route("/api/admin/overview", get(overview))
         .with_state(Arc::clone(&service));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -167,6 +174,19 @@ async fn an_export_has_every_page_once_and_goes_on_behind_a_code() {
         .unwrap();
     assert!(text.ends_with(str::from_utf8(&rest).unwrap()));
     assert_eq!(rest.split(|byte| *byte == b'\n').count(), 4);
+}
+
+#[tokio::test]
+async fn an_export_is_of_one_client_unless_the_key_sees_every_link() {
+    let (service, mut api) = start().await;
+    for (scopes, client) in [
+        (vec!["links:own"], Some("shop".to_owned())),
+        (vec!["links:own", "links:all"], None),
+        (vec!["links:own", "links:all", "admin"], None),
+    ] {
+        service.lock().scopes = scopes;
+        assert_eq!(api.sees_only().await.unwrap(), client);
+    }
 }
 
 /// Ends with an error when it gets its second page.
