@@ -7,6 +7,7 @@ mod console;
 mod destinations;
 mod links;
 mod management;
+mod replica;
 mod webhooks;
 
 use std::{net::SocketAddr, time::Duration};
@@ -30,6 +31,7 @@ pub use self::{
     destinations::DestinationArgs,
     links::LinksArgs,
     management::ManagementArgs,
+    replica::ReplicaArgs,
     webhooks::WebhooksArgs,
 };
 use crate::{cors, dead_letters::DeadLettersArgs, webhooks::Receivers};
@@ -147,6 +149,9 @@ pub struct ServeArgs {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseArgs,
+    /// The servers that follow it.
+    #[command(flatten)]
+    pub replica: ReplicaArgs,
     /// The message broker.
     #[command(flatten)]
     pub queue: QueueArgs,
@@ -159,7 +164,7 @@ pub struct ServeArgs {
     #[arg(long, env, hide_env_values = true)]
     pub job_id_key: Option<String>,
     /// Maximum number of database connections for requests, half of them for look-ups and at least one for each kind; one
-    /// more is used for health probes, and one for clicks.
+    /// more is used for health probes, and one for clicks. A replica has as many for look-ups.
     #[arg(long, env, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_max_connections: u32,
     /// Space for the database on its volume, in bytes. From 70 % of it on, requests without a key store no jobs and
@@ -283,7 +288,8 @@ impl ServeArgs {
     #[must_use]
     pub fn open_files(&self, memory: &Memory) -> u64 {
         let clients = most_connections(self.connections(memory));
-        clients as u64 + u64::from(self.database_max_connections) + OTHER_FILES
+        let databases = 1 + u64::from(self.replica.database_replica_host.is_some());
+        clients as u64 + databases * u64::from(self.database_max_connections) + OTHER_FILES
     }
 }
 

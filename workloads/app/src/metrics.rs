@@ -22,7 +22,7 @@ use shortener_common::{
 
 use crate::{
     clicks::ClickMetrics, publisher::metrics::PublisherMetrics, route::Route, storage::Storage,
-    webhooks::overdue::Overdue,
+    store::replica::ReplicaMetrics, webhooks::overdue::Overdue,
 };
 
 pub use self::{auth::AuthMetrics, cache::CacheMetrics};
@@ -183,6 +183,11 @@ impl Metrics {
     /// Registers the metrics of the cache, which exist only with a cache.
     pub fn with_cache(&mut self) -> CacheMetrics {
         CacheMetrics::register(&mut self.registry)
+    }
+
+    /// Registers the metrics of the servers that follow the database, which exist only with them.
+    pub fn with_replica(&mut self) -> ReplicaMetrics {
+        ReplicaMetrics::register(&mut self.registry)
     }
 
     /// Registers the metrics of clicks, which exist only if they are counted.

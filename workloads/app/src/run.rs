@@ -5,7 +5,6 @@ mod parts;
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use shortener_common::{
-    database::Database,
     server::{self, ServerSettings, listen},
     supervised::supervised,
 };
@@ -70,13 +69,7 @@ impl Server {
         let public = listen(config.listen)?;
         let internal = listen(config.internal_listen)?;
         let management = parts::management(&config.management)?;
-        let database = Database::connect(
-            "shortener-app",
-            config.database.connect_options()?,
-            config.database_max_connections,
-            metrics.database_up.clone(),
-            &metrics.database_lanes,
-        );
+        let (database, replica) = parts::database(&config, &mut metrics, space)?;
         // Startup does not wait for the broker, because links do not need it.
         let queue = parts::queue(&config, &mut metrics, &memory, &database, &tracer)?;
         let cache = parts::cache(&config, &mut metrics)?;
@@ -95,7 +88,7 @@ impl Server {
         let storage = parts::storage(&config, &mut metrics, &database, &mut background);
         parts::webhooks(&mut metrics, &database, &mut background);
         let (clicks, flush) = parts::clicks(&config, &mut metrics, &memory, &database)?.unzip();
-        let links = CachedLinks::new(Links::new(database, space), cache.clone());
+        let links = CachedLinks::new(Links::new(database, space), replica, cache.clone());
         if let Some(cache) = cache.clone() {
             let sweeper = PurgeSweeper::new(links.management().clone(), cache);
             background.spawn(supervised("purge-sweeper", sweeper.run()));

@@ -10,6 +10,7 @@ pub mod management;
 pub mod migrate;
 pub mod postgres;
 pub mod purge_sweeper;
+pub mod replica;
 pub mod sample;
 pub mod webhooks;
 

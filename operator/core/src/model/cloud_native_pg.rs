@@ -81,6 +81,11 @@ pub fn name(stack: &str) -> String {
     format!("{stack}-pg")
 }
 
+/// Returns the host of the servers of a stack's Cluster that follow the one that takes the writes.
+pub fn replica_host(stack: &str) -> String {
+    format!("{}-ro", name(stack))
+}
+
 /// Returns the references to the Secrets of a Cluster: address and credentials of the owner of the database, and the
 /// authority that signed the servers' certificates. CloudNativePG writes them, unless the template
 /// names another authority.

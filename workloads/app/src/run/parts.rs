@@ -6,11 +6,13 @@ use shortener_common::{
     database::Database, documents::Documents, memory::Memory, server::listen,
     supervised::supervised, telemetry::span::Tracer, vector::VectorStore,
 };
+use sqlx::postgres::PgConnectOptions;
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 
 use crate::{
     auth::{Guard, ManagementKey},
     clicks::{Clicks, FlushTask},
+    code::CodeSpace,
     config::{ManagementArgs, ServeArgs},
     job_ids::JobIds,
     metrics::Metrics,
@@ -23,6 +25,8 @@ use crate::{
         cache::{Cache, source::Source},
         clicks::{ClickStore, ClickWriter},
         jobs::Jobs,
+        postgres::Links,
+        replica::Replica,
         webhooks::Outbox,
     },
 };
@@ -122,6 +126,43 @@ pub(super) fn guard(
         background.spawn(supervised("proxy_secrets", secrets.run()));
     }
     guard
+}
+
+/// Connects to the database, and to the servers that follow it, if there are any.
+pub(super) fn database(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    space: CodeSpace,
+) -> anyhow::Result<(Database, Option<Replica>)> {
+    let options = config.database.connect_options()?;
+    let replica = replica(config, metrics, &options, space);
+    let database = Database::connect(
+        "shortener-app",
+        options,
+        config.database_max_connections,
+        metrics.database_up.clone(),
+        &metrics.database_lanes,
+    );
+    Ok((database, replica))
+}
+
+/// Returns the links on servers that follow the database with these options; `None` without such servers.
+fn replica(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    database: &PgConnectOptions,
+    space: CodeSpace,
+) -> Option<Replica> {
+    let options = config.replica.connect_options(database)?;
+    let metrics = metrics.with_replica();
+    let replica = Database::connect(
+        "shortener-app-replica",
+        options,
+        config.database_max_connections,
+        metrics.up.clone(),
+        &Default::default(),
+    );
+    Some(Replica::new(Links::new(replica, space), &metrics))
 }
 
 pub(super) fn cache(

@@ -22,6 +22,7 @@ use super::{
         Change, Changed, Import, Imported, LinkRecord, Management, PortableLink, takedown,
     },
     postgres::{Links, NewLink, Outcome},
+    replica::Replica,
 };
 use crate::{
     code::{Code, OwnedCode},
@@ -50,6 +51,7 @@ pub struct CachedLinks {
 /// The question what the database knows about codes. The answers go to the cache as well.
 struct Read {
     links: Links,
+    replica: Option<Replica>,
     cache: Option<Arc<Cache>>,
 }
 
@@ -59,7 +61,7 @@ impl Question for Read {
 
     async fn ask(&self, codes: &[OwnedCode]) -> Vec<Answer> {
         let asked = Instant::now();
-        let answers = self.links.find_each(codes).await;
+        let mut answers = self.links.find_each(codes).await;
         if let Some(cache) = &self.cache {
             for (code, answer) in codes.iter().zip(&answers) {
                 if let Ok(stored) = answer {
@@ -68,16 +70,20 @@ impl Question for Read {
                 }
             }
         }
+        if let Some(replica) = &self.replica {
+            replica.complete(codes, &mut answers).await;
+        }
         answers
     }
 }
 
 impl CachedLinks {
-    /// Returns the links of this database, behind this cache.
+    /// Returns the links of this database, behind this cache. While the database is down, they come from its replica.
     #[must_use]
-    pub fn new(links: Links, cache: Option<Arc<Cache>>) -> Self {
+    pub fn new(links: Links, replica: Option<Replica>, cache: Option<Arc<Cache>>) -> Self {
         let read = Read {
             links: links.clone(),
+            replica,
             cache: cache.clone(),
         };
         let limits = Limits {
@@ -107,7 +113,7 @@ impl CachedLinks {
     /// Resolves a code.
     ///
     /// # Errors
-    /// Fails if the database is down and the code is not in the cache.
+    /// Fails if the database is down, and the code is neither in the cache nor on a replica.
     pub async fn find(&self, code: Code<'_>) -> Result<Resolved, StoreError> {
         if let Some(cache) = &self.cache
             && let Some(resolved) = cache.look_up(code).await
@@ -127,7 +133,7 @@ impl CachedLinks {
     /// assigned.
     ///
     /// # Errors
-    /// Fails if the database is down.
+    /// Fails if the database is down, and the code is not on a replica.
     pub async fn stored(&self, code: Code<'_>) -> Answer {
         let database = self.links.database();
         let read = async {

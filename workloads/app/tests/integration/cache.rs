@@ -326,7 +326,7 @@ async fn without_a_cache_too_redirects_at_once_are_one_database_read() {
     let code = shorten(app.public, json!({"url": URL})).await;
     let mut reads = Reads::count(&database).await;
     let database = access(&database).await;
-    let links = CachedLinks::new(Links::new(database, CodeSpace::default()), None);
+    let links = CachedLinks::new(Links::new(database, CodeSpace::default()), None, None);
     let code = Code::parse(&code).unwrap();
     for found in join_all((0..100).map(|_| links.find(code))).await {
         assert_eq!(found.unwrap(), Resolved::To(URL.into()));

@@ -79,7 +79,7 @@ impl Bounded {
         database.wait_until_up(PATIENT).await;
         let links = Links::new(database, CodeSpace::default());
         Self {
-            links: Arc::new(CachedLinks::new(links, None)),
+            links: Arc::new(CachedLinks::new(links, None, None)),
             metrics,
         }
     }

@@ -45,6 +45,7 @@ mod process;
 mod proxy;
 mod purge;
 mod qr;
+mod replica;
 mod rights;
 mod schema;
 mod search;

@@ -333,7 +333,7 @@ async fn a_read_that_began_before_a_takedown_is_not_shared_with_later_requests()
     let code = shorten(app.public, json!({"url": URL})).await;
     let mut connection = slow_down(&database).await;
     let handle = access(&database).await;
-    let links = CachedLinks::new(Links::new(handle, CodeSpace::default()), None);
+    let links = CachedLinks::new(Links::new(handle, CodeSpace::default()), None, None);
     let code = Code::parse(&code).unwrap();
     let begun = Instant::now();
     let later = async {

@@ -63,6 +63,7 @@ impl Watcher {
                     if reason != last_reason {
                         tracing::warn!(
                             event = "database_unavailable",
+                            server.address = self.options.get_host(),
                             error.message = reason,
                             "database_unavailable"
                         );
@@ -181,7 +182,11 @@ impl Watcher {
         };
         self.up.set(1);
         self.health.up();
-        tracing::info!(event = "database_up", "database_up");
+        tracing::info!(
+            event = "database_up",
+            server.address = self.options.get_host(),
+            "database_up"
+        );
         retire(self.publish.send_replace(Some(Pools {
             look_ups: pool(&self.admission.look_ups),
             changes: pool(&self.admission.changes),

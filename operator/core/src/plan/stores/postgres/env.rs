@@ -6,14 +6,14 @@ use super::{DATABASE, PORT};
 use crate::{
     api::DatabasePooler,
     model::{
-        credentials,
+        cloud_native_pg, credentials,
         metadata::{Component, component_name},
         stack::{Store, ValidatedStack},
     },
     plan::{objects::pod, stores::clients::external},
 };
 
-pub(super) fn env(stack: &ValidatedStack, _: Component) -> Vec<EnvVar> {
+pub(super) fn env(stack: &ValidatedStack, component: Component) -> Vec<EnvVar> {
     match &stack.database {
         None => Vec::new(),
         Some(Store::Managed(_)) => {
@@ -36,13 +36,25 @@ pub(super) fn env(stack: &ValidatedStack, _: Component) -> Vec<EnvVar> {
             if let Some(DatabasePooler::Transaction) = pooler {
                 env.push(pod::env("DATABASE_POOLER", "transaction"));
             }
+            if component == Component::App {
+                env.extend(replica(stack));
+            }
             env
         }
     }
 }
 
+/// Returns the address of the servers that follow the database, from which the app reads links while the database is down.
+fn replica(stack: &ValidatedStack) -> Option<EnvVar> {
+    let cluster = stack.cluster.as_ref()?;
+    let host = cloud_native_pg::replica_host(&stack.identity.name);
+    (cluster.instances > 1).then(|| pod::env("DATABASE_REPLICA_HOST", host))
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::testing::stack::minimal_stack;
 
@@ -50,6 +62,26 @@ mod tests {
         let mut env = env(stack, Component::App).into_iter();
         env.find(|variable| variable.name == "DATABASE_POOLER")
             .and_then(|variable| variable.value)
+    }
+
+    #[test]
+    fn only_the_app_gets_the_address_of_servers_that_follow_the_database() {
+        let replica = |stack: &ValidatedStack, component| {
+            let mut env = env(stack, component).into_iter();
+            env.find(|variable| variable.name == "DATABASE_REPLICA_HOST")
+                .and_then(|variable| variable.value)
+        };
+        let three = minimal_stack().cloud_native_pg(json!({}));
+        let host = replica(&three, Component::App);
+        assert_eq!(host.as_deref(), Some("acme-pg-ro"));
+        let one = minimal_stack().cloud_native_pg(json!({"instances": 1}));
+        for (stack, component) in [
+            (&three, Component::Worker),
+            (&one, Component::App),
+            (&minimal_stack().external_database(), Component::App),
+        ] {
+            assert_eq!(replica(stack, component), None);
+        }
     }
 
     #[test]
