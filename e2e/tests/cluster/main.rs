@@ -35,6 +35,7 @@ mod purge;
 mod queue;
 mod references;
 mod short_links;
+mod sign_in;
 mod status;
 mod switches;
 mod telemetry_outages;
