@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down dev tables test test-all integrations bench bench-operator pgo soak check fmt crds api pictures readme images dist release rehearse
+.PHONY: help up down dev tables test test-all integrations bench bench-operator pgo soak nodes check fmt crds api pictures readme images dist release rehearse
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ pgo: ## Write the profile by which the app of a release is optimized
 
 soak: ## Kill workers 50 times while 1,000 jobs run; part of `make test-all`
 	@SOAK_JOBS=1000 SOAK_KILLS=50 e2e/checks/soak.sh
+
+nodes: ## Drain, kill, freeze and cut off the nodes of a cluster that has three, and print what users saw
+	@e2e/checks/nodes.sh
 
 check: ## Run the part of `make test` that needs no cluster: formatting, lints, documents, unit tests, chart
 	@e2e/test.sh source unit chart

@@ -20,12 +20,24 @@ patch_ipv6() {
   printf '{"op":"replace","path":"/nodes/0/extraPortMappings/0/listenAddress","value":"::1"}\n'
 }
 
+patch_workers() {
+  local number
+  for ((number = 1; number <= WORKERS; number++)); do
+    printf '{"op":"add","path":"/nodes/-","value":{"role":"worker","labels":{"topology.kubernetes.io/zone":"zone-%s"}}}\n' \
+      "$number"
+  done
+}
+
 # A node image that is built here contains no network plugin. Calico writes its configuration into an empty folder, so
 # no pod ever starts on another network.
 patch_closed() {
+  local number
   printf '{"op":"add","path":"/networking/disableDefaultCNI","value":true}\n'
-  printf '{"op":"add","path":"/nodes/0/extraMounts","value":[{"hostPath":"%s","containerPath":"/etc/cni/net.d"}]}\n' \
-    "$state/cni"
+  for ((number = 0; number <= WORKERS; number++)); do
+    mkdir -p "$state/cni/$number"
+    printf '{"op":"add","path":"/nodes/%s/extraMounts","value":[{"hostPath":"%s","containerPath":"/etc/cni/net.d"}]}\n' \
+      "$number" "$state/cni/$number"
+  done
 }
 
 # Prints the kubelet settings that this host needs, as lines of a YAML mapping; nothing on an ordinary host.
@@ -46,6 +58,7 @@ overlay() {
   patch_common
   if [[ $IP_FAMILY == ipv6 ]]; then patch_ipv6; fi
   patch_kubelet
+  patch_workers
   if closed; then patch_closed; fi
 }
 
@@ -66,21 +79,22 @@ create_cluster() {
   local image
   raise_watch_limits
   rm -rf "$state"
-  mkdir -p "$state/cni"
+  mkdir -p "$state"
   kubectl patch --local --filename "$repo/kind-config.yaml" --type json \
     --patch "[$(overlay | paste -s -d , -)]" --output yaml >"$state/kind-config.yaml"
   if closed; then image=$("$closed_dir/node.sh" name); else image=$(node_image); fi
   kind create cluster --name "$CLUSTER_NAME" --config "$state/kind-config.yaml" --image "$image"
 }
 
-# Makes the node's own pulls use the mirror as well. The node cannot reach a registry on this machine's loopback.
+# tell_mirror <node>: makes the node's pulls use the mirror as well. The node cannot reach a registry on this machine's
+# loopback.
 tell_mirror() {
-  local mirror=${SHORTENER_MIRROR:-}
+  local name=$1 mirror=${SHORTENER_MIRROR:-}
   case $mirror in
     '') ;;
     localhost | localhost:* | 127.*) echo "the node does not reach $mirror, an address of this machine alone; it pulls from the public registries" ;;
     *)
-      docker exec --interactive "$node" sh -c \
+      docker exec --interactive "$name" sh -c \
         'mkdir -p /etc/containerd/certs.d/_default && cat >/etc/containerd/certs.d/_default/hosts.toml' <<HOSTS
 [host."https://$mirror"]
   capabilities = ["pull", "resolve"]
@@ -99,10 +113,10 @@ check_engine_disk() {
   fi
 }
 
-# Starts a node that stopped with its engine or its machine; its state is kept.
-start_node() {
+# Starts the nodes, which stopped with their engine or their machine; their state is kept.
+start_nodes() {
   local deadline=$((SECONDS + 120))
-  docker start "$node"
+  nodes | xargs docker start
   until api_answers; do
     if ((SECONDS >= deadline)); then
       echo "the API server did not answer within 120 s"
@@ -112,25 +126,37 @@ start_node() {
   done
 }
 
-# Drops packets to the address of a Service that would leave the node. While kube-proxy changes its rules, it may have
-# none for a Service. If a machine outside the node accepts connections to any address, the client would connect to that
-# machine and keep the connection, instead of reaching its Service.
+# keep_services_inside <node>: drops packets to the address of a Service that would leave the node. While kube-proxy changes
+# its rules, it may have none for a Service. If a machine outside the node accepts connections to any address, the client
+# would connect to that machine and keep the connection, instead of reaching its Service.
 keep_services_inside() {
-  local range rule iptables=iptables
+  local name=$1 range rule iptables=iptables
   range=$(docker exec "$node" sed -n 's/^.*--service-cluster-ip-range=//p' /etc/kubernetes/manifests/kube-apiserver.yaml)
   if [[ $range == *:* ]]; then iptables=ip6tables; fi
   rule=(FORWARD --destination "$range" --jump DROP)
-  docker exec "$node" "$iptables" --wait --table mangle --check "${rule[@]}" 2>/dev/null \
-    || docker exec "$node" "$iptables" --wait --table mangle --append "${rule[@]}"
+  docker exec "$name" "$iptables" --wait --table mangle --check "${rule[@]}" 2>/dev/null \
+    || docker exec "$name" "$iptables" --wait --table mangle --append "${rule[@]}"
+}
+
+# Sets what the nodes lose when they stop.
+prepare_nodes() {
+  local name
+  for name in $(nodes); do keep_services_inside "$name"; done
+  if closed; then "$cluster_dir/routes.sh"; fi
+}
+
+tell_nodes_mirror() {
+  local name
+  for name in $(nodes); do tell_mirror "$name"; done
 }
 
 if ! closed; then pull "$(node_image)"; fi
 if ! kind get clusters 2>/dev/null | grep -xF "$CLUSTER_NAME" >/dev/null; then
   remedy="run 'make down' and try again; for a container or a small virtual machine, see 'Restricted hosts' in e2e/closed/README.md" \
     step "Create the cluster $CLUSTER_NAME" create_cluster
-  if ! closed; then tell_mirror; fi
+  if ! closed; then tell_nodes_mirror; fi
   check_engine_disk
-  keep_services_inside
+  prepare_nodes
   exit 0
 fi
 kind export kubeconfig --name "$CLUSTER_NAME" >/dev/null 2>&1 || true
@@ -138,6 +164,6 @@ if api_answers; then
   say "==> The cluster $CLUSTER_NAME exists and answers"
 else
   remedy="remove the cluster with 'make down' and create it again with 'make up'" \
-    step "Start the node of the cluster $CLUSTER_NAME" start_node
+    step "Start the nodes of the cluster $CLUSTER_NAME" start_nodes
 fi
-keep_services_inside
+prepare_nodes

@@ -23,6 +23,8 @@ export CLUSTER_NAME=${CLUSTER_NAME:-shortener}
 export GATEWAY_PORT=${GATEWAY_PORT:-8080}
 # ipv4 or ipv6: the only address family of its pods and Services.
 export IP_FAMILY=${IP_FAMILY:-ipv4}
+# Nodes besides the one of the control plane, each in a zone of its own. Without any, that one runs the pods.
+export WORKERS=${WORKERS:-0}
 node=$CLUSTER_NAME-control-plane
 # The folders of the installers of Go and Rust, in case the shell's PATH lacks them.
 export PATH=$cache/bin:$PATH:/usr/local/go/bin:$HOME/.cargo/bin:/usr/sbin:/sbin
@@ -45,6 +47,9 @@ claim_target() {
   mkdir -p "$CARGO_TARGET_DIR"
   printf '%s' "$repo" >"$claim"
 }
+
+# Prints the names of the cluster's nodes, which are those of their containers.
+nodes() { kind get nodes --name "$CLUSTER_NAME" 2>/dev/null; }
 
 host_triple() { rustc -vV | sed -n 's/^host: //p'; }
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# load.sh image...: loads those images from the engine into the node that it does not have in this version.
+# load.sh image...: loads those images from the engine into each node that does not have them in this version.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-in_node() { docker exec --interactive "$node" ctr --namespace k8s.io images "$@"; }
+# in_node <node> arguments of `ctr images`...
+in_node() { docker exec --interactive "$1" ctr --namespace k8s.io images "${@:2}"; }
 
 # The node lists an image by its name and by `sha256:<ID>`; for the same image both have the same digest.
 loaded() {
@@ -26,21 +27,29 @@ snapshotter() {
     "look for it in: docker exec $node containerd config dump"
 }
 
-# An engine may have only its own platform of an image for several, so the import must not require the others.
+# load <node> image... An engine may have only its own platform of an image for several, so the import must not require the
+# others.
 load() {
-  local kind
+  local name=$1 kind
+  shift
   kind=$(snapshotter)
-  docker save "$@" | in_node import --snapshotter "$kind" -
+  docker save "$@" | in_node "$name" import --snapshotter "$kind" -
 }
 
-present=$(in_node list 2>/dev/null)
-missing=()
-for image in "$@"; do
-  if ! loaded "$image"; then missing+=("$image"); fi
-done
-if ((${#missing[@]} > 0)); then
-  remedy="check the free space of the node with 'docker exec $node df -h /var', or run 'make down' and 'make up' again" \
-    step "Load ${#missing[@]} of $# images into the cluster" load "${missing[@]}"
-else
-  say "==> All $# images are in the cluster"
-fi
+# complete <node> image...
+complete() {
+  local name=$1 image present missing=()
+  shift
+  present=$(in_node "$name" list 2>/dev/null)
+  for image in "$@"; do
+    if ! loaded "$image"; then missing+=("$image"); fi
+  done
+  if ((${#missing[@]} > 0)); then
+    remedy="check the free space of the node with 'docker exec $name df -h /var', or run 'make down' and 'make up' again" \
+      step "Load ${#missing[@]} of $# images into $name" load "$name" "${missing[@]}"
+  else
+    say "==> All $# images are in $name"
+  fi
+}
+
+for name in $(nodes); do complete "$name" "$@"; done

@@ -24,10 +24,12 @@ install_calico() {
 }
 
 # Waits for the pods that could not start before the network was there.
-await_node() {
+await_nodes() {
+  local storage=deployment
+  if closed; then storage=daemonset; fi
   kubectl wait --for condition=Ready --timeout 120s node --all
   kubectl --namespace kube-system rollout status --timeout 120s deployment/coredns
-  kubectl --namespace local-path-storage rollout status --timeout 120s deployment/local-path-provisioner
+  kubectl --namespace local-path-storage rollout status --timeout 120s "$storage/local-path-provisioner"
 }
 
 # The chart of the controller: the release's, or the one in the module that the controller is built from.
@@ -60,6 +62,6 @@ if closed; then
     step "Install Calico" install_calico
 fi
 remedy="kubectl get nodes,pods -A; kubectl describe node" \
-  step "Wait for the node, DNS and storage" await_node
+  step "Wait for the nodes, DNS and storage" await_nodes
 remedy="kubectl -n ingress-nginx describe pods; kubectl -n ingress-nginx logs deploy/ingress-nginx-controller" \
   step "Install ingress-nginx" install_ingress_nginx

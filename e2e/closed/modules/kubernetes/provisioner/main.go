@@ -1,5 +1,5 @@
-// Provisioner makes the volumes of a cluster with one node: a folder of the node for each claim. It makes and removes them
-// itself; with a helper pod for each, which is the usual way, a claim would wait for that pod's start.
+// Provisioner makes the volumes of one node: a folder for each claim of a pod that the scheduler puts there. It makes and
+// removes them itself; with a helper pod for each, which is the usual way, a claim would wait for that pod's start.
 package main
 
 import (
@@ -22,18 +22,42 @@ import (
 // name is the provisioner in the StorageClass.
 const name = "shortener.dev/folder"
 
-// folders is the folder of the node, mounted here under the same path, that holds one folder for each volume.
-type folders string
+// selectedNode is the annotation by which the scheduler names the node of a claim.
+const selectedNode = "volume.kubernetes.io/selected-node"
+
+// folders is the folder of a node, mounted here under the same path, that holds one folder for each volume.
+type folders struct {
+	root, node string
+}
 
 // path of a volume; its name is the API server's, and has no separators.
-func (root folders) path(volume string) string {
-	return filepath.Join(string(root), filepath.Base(volume))
+func (volumes folders) path(volume string) string {
+	return filepath.Join(volumes.root, filepath.Base(volume))
+}
+
+// ShouldProvision is true for the claims of this node.
+func (volumes folders) ShouldProvision(_ context.Context, claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Annotations[selectedNode] == volumes.node
+}
+
+// ShouldDelete is true for the volumes of this node.
+func (volumes folders) ShouldDelete(_ context.Context, volume *corev1.PersistentVolume) bool {
+	return volume.Annotations[selectedNode] == volumes.node
+}
+
+// onNode is the rule that pods with a volume of this node run on it.
+func (volumes folders) onNode() *corev1.VolumeNodeAffinity {
+	name := corev1.NodeSelectorRequirement{
+		Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{volumes.node},
+	}
+	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{name}}
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}}
 }
 
 // Provision makes the folder of a new volume. Whoever the pod runs as may write there: fsGroup does not apply to folders of
 // the node.
-func (root folders) Provision(_ context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
-	path := root.path(options.PVName)
+func (volumes folders) Provision(_ context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+	path := volumes.path(options.PVName)
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		return nil, controller.ProvisioningFinished, fmt.Errorf("make the folder of a volume: %w", err)
 	}
@@ -43,12 +67,16 @@ func (root folders) Provision(_ context.Context, options controller.ProvisionOpt
 	}
 	claim := options.PVC.Spec
 	volume := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: options.PVName},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        options.PVName,
+			Annotations: map[string]string{selectedNode: volumes.node},
+		},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:                   claim.AccessModes,
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Resources.Requests[corev1.ResourceStorage]},
 			PersistentVolumeReclaimPolicy: *options.StorageClass.ReclaimPolicy,
 			VolumeMode:                    claim.VolumeMode,
+			NodeAffinity:                  volumes.onNode(),
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				HostPath: &corev1.HostPathVolumeSource{Path: path},
 			},
@@ -58,15 +86,16 @@ func (root folders) Provision(_ context.Context, options controller.ProvisionOpt
 }
 
 // Delete removes the folder of a volume with all that is in it.
-func (root folders) Delete(_ context.Context, volume *corev1.PersistentVolume) error {
-	return os.RemoveAll(root.path(volume.Name))
+func (volumes folders) Delete(_ context.Context, volume *corev1.PersistentVolume) error {
+	return os.RemoveAll(volumes.path(volume.Name))
 }
 
 func main() {
 	root := flag.String("root", "", "folder of the node that holds the volumes")
+	node := flag.String("node", "", "name of the node")
 	flag.Parse()
-	if *root == "" {
-		klog.Fatal("--root is missing: name the folder that holds the volumes")
+	if *root == "" || *node == "" {
+		klog.Fatal("--root or --node is missing: name the folder that holds the volumes, and the node that it is on")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -78,6 +107,7 @@ func main() {
 	if err != nil {
 		klog.Fatalf("no client of the API server: %v", err)
 	}
-	// One replica on the only node, so nobody competes for the lead.
-	controller.NewProvisionController(ctx, client, name, folders(*root), controller.LeaderElection(false)).Run(ctx)
+	// Each replica has claims of its own, so nobody competes for the lead.
+	volumes := folders{root: *root, node: *node}
+	controller.NewProvisionController(ctx, client, name, volumes, controller.LeaderElection(false)).Run(ctx)
 }

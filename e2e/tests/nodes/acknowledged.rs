@@ -1,0 +1,46 @@
+//! What was acknowledged, and whether it is there after a fault.
+
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use shortener_e2e::GatewayClient;
+
+use crate::users::{Request, Wish, destination};
+
+/// The number of questions at the same time.
+const ASKED_AT_ONCE: usize = 16;
+
+/// Checks that every acknowledged link redirects and that every acknowledged job is done.
+pub async fn nothing_lost(gateway: &GatewayClient, seen: &[Request]) -> Result<()> {
+    let acknowledged = |wish| {
+        let of_kind = seen.iter().filter(move |request| request.wish == wish);
+        of_kind.filter_map(|request| Some((request.number, request.outcome.as_ref().ok()?)))
+    };
+    let links: Vec<_> = acknowledged(Wish::Create).collect();
+    let jobs: Vec<_> = acknowledged(Wish::Enqueue).collect();
+    ensure!(
+        !links.is_empty() && !jobs.is_empty(),
+        "nothing was acknowledged"
+    );
+    stream::iter(&links)
+        .map(|(number, code)| async move {
+            let redirected = gateway.assert_redirects(code, &destination(*number)).await;
+            redirected.context("an acknowledged link is lost")
+        })
+        .buffer_unordered(ASKED_AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+    stream::iter(&jobs)
+        .map(|(_, id)| async move {
+            let done = gateway.wait_for_job_status(id, "done").await;
+            done.context("an acknowledged job is lost").map(|_| ())
+        })
+        .buffer_unordered(ASKED_AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+    println!(
+        "{} acknowledged links redirect, and {} acknowledged jobs are done",
+        links.len(),
+        jobs.len()
+    );
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! The faults of a node, which is a container of this machine, as kind makes it.
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client, ResourceExt, api::ListParams};
+use shortener_e2e::{Stack, checkout, is_ready, pods_of, run};
+use tokio::process::Command;
+
+/// Drops every packet between a node and all others, while its programs go on.
+const CUT: &str = "iptables --wait --table raw --insert PREROUTING --in-interface eth0 --jump DROP && \
+                   iptables --wait --table mangle --insert POSTROUTING --out-interface eth0 --jump DROP";
+const JOIN: &str = "iptables --wait --table mangle --delete POSTROUTING --out-interface eth0 --jump DROP && \
+                    iptables --wait --table raw --delete PREROUTING --in-interface eth0 --jump DROP";
+
+/// What a drain waits for at most: pods end in 75 s, one after the other where a disruption budget asks for it.
+const DRAIN: &str = "--timeout=600s";
+
+/// What happens to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its programs end at once, and with them its address.
+    Killed,
+    /// Its programs stop. Its kernel still takes connections, and nothing answers.
+    Frozen,
+    /// Its programs run, and no packet reaches or leaves it.
+    CutOff,
+}
+
+impl Fault {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Killed => "killed",
+            Self::Frozen => "frozen",
+            Self::CutOff => "cut-off",
+        }
+    }
+
+    /// Strikes a node, until the returned guard ends it.
+    pub async fn strike(self, node: &str) -> Result<Struck> {
+        match self {
+            Self::Killed => docker(&["kill", node]).await?,
+            Self::Frozen => docker(&["pause", node]).await?,
+            Self::CutOff => docker(&["exec", node, "sh", "-c", CUT]).await?,
+        }
+        Ok(Struck {
+            fault: self,
+            node: node.to_owned(),
+            ended: false,
+        })
+    }
+}
+
+/// A node with a fault. A test that fails leaves the node as it was, too.
+pub struct Struck {
+    fault: Fault,
+    node: String,
+    ended: bool,
+}
+
+impl Struck {
+    /// The command that ends the fault.
+    fn remedy(&self) -> Vec<&str> {
+        match self.fault {
+            Fault::Killed => vec!["start", &self.node],
+            Fault::Frozen => vec!["unpause", &self.node],
+            Fault::CutOff => vec!["exec", &self.node, "sh", "-c", JOIN],
+        }
+    }
+
+    /// Ends the fault.
+    pub async fn end(mut self) -> Result<()> {
+        docker(&self.remedy()).await?;
+        self.ended = true;
+        if self.fault == Fault::Killed {
+            run(&mut Command::new(checkout("cluster/routes.sh")), "").await?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Struck {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let ended = std::process::Command::new("docker")
+            .args(self.remedy())
+            .status();
+        let routes = std::process::Command::new(checkout("cluster/routes.sh")).status();
+        eprintln!(
+            "the fault of {} is ended: {ended:?}, its routes: {routes:?}",
+            self.node
+        );
+    }
+}
+
+/// Evicts the pods of a node and waits until they have gone.
+pub async fn drain(node: &str) -> Result<()> {
+    let what = [
+        "drain",
+        node,
+        "--ignore-daemonsets",
+        "--delete-emptydir-data",
+        DRAIN,
+    ];
+    let output = run(Command::new("kubectl").args(what), "").await?;
+    println!("{}", output.lines().last().unwrap_or_default());
+    Ok(())
+}
+
+/// Lets pods run on a node again.
+pub async fn uncordon(node: &str) -> Result<()> {
+    run(Command::new("kubectl").args(["uncordon", node]), "").await?;
+    Ok(())
+}
+
+/// Returns the names of the nodes for pods.
+pub async fn workers(client: &Client) -> Result<Vec<String>> {
+    let selected = ListParams::default().labels("topology.kubernetes.io/zone");
+    let nodes = Api::<Node>::all(client.clone()).list(&selected).await?;
+    let names: Vec<_> = nodes.items.iter().map(ResourceExt::name_any).collect();
+    (names.len() == 3)
+        .then_some(names)
+        .context("the cluster does not have three nodes in zones")
+}
+
+/// Returns the number of ready pods of a component on other nodes.
+pub async fn ready_elsewhere(stack: &Stack, component: &str, node: &str) -> Result<usize> {
+    let pods = pods_of(stack, component).await?;
+    let elsewhere = pods.iter().filter(|pod| {
+        let place = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        is_ready(pod) && place.is_some_and(|place| place != node)
+    });
+    Ok(elsewhere.count())
+}
+
+async fn docker(arguments: &[&str]) -> Result<()> {
+    run(Command::new("docker").args(arguments), "").await?;
+    Ok(())
+}

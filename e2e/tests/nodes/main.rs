@@ -1,0 +1,184 @@
+//! What users see while a node is drained, dies, freezes or is cut off. The cluster has three nodes for pods, each in a zone
+//! of its own, and the control plane on a fourth one (`e2e/checks/nodes.sh`). The tests run one by one
+//! (`--test-threads=1`), and each leaves every node as it was.
+
+mod acknowledged;
+mod fault;
+mod measured;
+mod users;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use shortener_e2e::{
+    GatewayClient, Operator, Provider, Space, Stack, await_condition, conditions_of, kubectl, small,
+};
+
+use self::{fault::Fault, measured::Measured, users::Users};
+
+/// The time of the load before the fault, which shows what the machine answers without one.
+const CALM: Duration = Duration::from_secs(10);
+
+/// A stack of which every part may lose a node: the database has three servers, and what is stateless has three pods.
+fn survivor() -> Value {
+    json!({
+        "profiles": ["caching", "queue"],
+        "app": {"replicas": 3},
+        "workers": {"replicas": 3},
+        "database": {
+            "managed": null,
+            "cloudNativePG": {"storage": "512Mi", "template": {"resources": small()}},
+        },
+    })
+}
+
+/// Runs a test on the survivor behind the ingress controller, which is on the node of the control plane.
+async fn with_survivor(
+    theme: &str,
+    test: impl AsyncFnOnce(&Stack, &GatewayClient) -> Result<()>,
+) -> Result<()> {
+    Space::with(theme, async |space| {
+        let (stack, gateway) = space.serve(Provider::IngressNginx, survivor()).await?;
+        stack
+            .until_reason("DatabaseReady", "True", "ClusterReady")
+            .await?;
+        test(&stack, &gateway).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn drained_one_after_the_other() -> Result<()> {
+    with_survivor("drain", async |stack, gateway| {
+        for node in fault::workers(&stack.client).await? {
+            let users = Users::start(gateway, CALM).await?;
+            let begin = users.now();
+            fault::drain(&node).await?;
+            serves_without(stack, &node).await?;
+            let drained = users.now();
+            fault::uncordon(&node).await?;
+            stack.ready().await?;
+            let seen = users.stop().await?;
+            let measured = Measured::of(&seen, begin, drained);
+            println!("{}", measured.row(&format!("{node} drained")));
+            acknowledged::nothing_lost(gateway, &seen).await?;
+            ensure!(
+                measured.followed.failed == 0,
+                "a redirect failed: {measured:?}"
+            );
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Waits until the pods of a drained node are elsewhere.
+async fn serves_without(stack: &Stack, node: &str) -> Result<()> {
+    await_condition(
+        &format!("the app and the workers run without {node}"),
+        async || {
+            for component in ["app", "worker"] {
+                let ready = fault::ready_elsewhere(stack, component, node).await?;
+                ensure!(ready == 3, "{component}: {ready} pods are ready elsewhere");
+            }
+            Ok(())
+        },
+    )
+    .await
+}
+
+#[tokio::test]
+async fn killed() -> Result<()> {
+    survives(Fault::Killed).await
+}
+
+#[tokio::test]
+async fn frozen() -> Result<()> {
+    survives(Fault::Frozen).await
+}
+
+#[tokio::test]
+async fn cut_off() -> Result<()> {
+    survives(Fault::CutOff).await
+}
+
+/// Strikes the node of the server that takes the writes, and the operator that leads with it.
+async fn survives(fault: Fault) -> Result<()> {
+    with_survivor(fault.as_str(), async |stack, gateway| {
+        let node = node_of_the_primary(stack).await?;
+        let operator = Operator::find(&stack.client).await?;
+        lead_on(&operator, &node).await?;
+        let earlier = operator.leader().await?;
+        let users = Users::start(gateway, CALM).await?;
+        let (struck, begin) = (Instant::now(), users.now());
+        let guard = fault.strike(&node).await?;
+        let led = async {
+            await_condition("another operator leads", async || {
+                let leader = operator.leader().await?;
+                ensure!(leader != earlier, "{leader} still leads");
+                Ok(())
+            })
+            .await?;
+            Ok(struck.elapsed())
+        };
+        let named = async {
+            let what = format!("the status names the lost node {node}");
+            await_condition(&what, async || names_the_node(stack, &node).await).await?;
+            Ok(struck.elapsed())
+        };
+        let written = async {
+            users.write_again(begin).await?;
+            anyhow::Ok(())
+        };
+        let (led, named, ()) = tokio::try_join!(led, named, written)?;
+        let over = users.now();
+        guard.end().await?;
+        stack.ready().await?;
+        let seen = users.stop().await?;
+        let measured = Measured::of(&seen, begin, over);
+        println!("{}", measured.row(&format!("node {}", fault.as_str())));
+        println!(
+            "another operator led after {led:.1?}, and the status named the node after {named:.1?}"
+        );
+        acknowledged::nothing_lost(gateway, &seen).await
+    })
+    .await
+}
+
+/// Makes an operator on this node lead, by restarting those that lead elsewhere.
+async fn lead_on(operator: &Operator, node: &str) -> Result<()> {
+    await_condition(&format!("an operator on {node} leads"), async || {
+        let leader = operator.leader().await?;
+        let pod = operator.pods.get(&leader).await?;
+        let place = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
+        if place != node {
+            operator.pods.delete(&leader, &Default::default()).await?;
+        }
+        ensure!(place == node, "{leader} leads on {place}");
+        Ok(())
+    })
+    .await
+}
+
+/// Returns the node of the server of the database that takes the writes.
+async fn node_of_the_primary(stack: &Stack) -> Result<String> {
+    let primary = "--output=jsonpath={.status.currentPrimary}";
+    let primary = kubectl(
+        stack,
+        &["get", "clusters.postgresql.cnpg.io/acme-pg", primary],
+    )
+    .await?;
+    let node = "--output=jsonpath={.spec.nodeName}";
+    kubectl(stack, &["get", "pod", &primary, node]).await
+}
+
+async fn names_the_node(stack: &Stack, node: &str) -> Result<()> {
+    let conditions = conditions_of(&stack.get().await?)?;
+    let lost = conditions
+        .iter()
+        .find(|condition| condition.reason == "NodeLost")
+        .context("no condition has the reason NodeLost")?;
+    ensure!(lost.message.contains(node), "{}", lost.message);
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! What users saw of a fault, from their requests.
+
+use std::{fmt, time::Duration};
+
+use crate::users::{Request, Wish};
+
+/// An answer that takes longer is slow: a client waits for a time limit of a proxy then, not for a program.
+const SLOW: Duration = Duration::from_secs(1);
+/// The number of failures that are printed of each wish.
+const SHOWN: usize = 5;
+
+/// What users saw from the beginning of a fault.
+#[derive(Debug)]
+pub struct Measured {
+    pub followed: Trouble,
+    pub looked_up: Trouble,
+    pub created: Trouble,
+    pub enqueued: Trouble,
+    /// Requests before the fault that failed.
+    pub before: Trouble,
+}
+
+/// The requests of one kind, and those that failed or were slow.
+#[derive(Debug, Default)]
+pub struct Trouble {
+    pub sent: usize,
+    pub failed: usize,
+    pub slow: usize,
+    /// The time from the fault to the last request during the fault that failed or was slow.
+    pub over_after: Option<Duration>,
+    /// The first failures.
+    pub failures: Vec<String>,
+}
+
+impl Measured {
+    /// Measures what followed a fault that lasted from `begin` to `end`.
+    pub fn of(seen: &[Request], begin: Duration, end: Duration) -> Self {
+        let of = |wish| {
+            let during = seen
+                .iter()
+                .filter(|request| request.wish == wish && request.at >= begin);
+            Trouble::of(during, begin, end)
+        };
+        let before = seen.iter().filter(|request| request.at + SLOW < begin);
+        Self {
+            followed: of(Wish::Follow),
+            looked_up: of(Wish::LookUp),
+            created: of(Wish::Create),
+            enqueued: of(Wish::Enqueue),
+            before: Trouble::of(before, Duration::ZERO, begin),
+        }
+    }
+
+    /// Returns a row of a table in Markdown.
+    pub fn row(&self, title: &str) -> String {
+        let Self {
+            followed,
+            looked_up,
+            created,
+            enqueued,
+            before,
+        } = self;
+        format!(
+            "| {title} | {followed} | {looked_up} | {created} | {enqueued} | (before: {before}) |"
+        )
+    }
+}
+
+impl Trouble {
+    fn of<'a>(requests: impl Iterator<Item = &'a Request>, begin: Duration, end: Duration) -> Self {
+        let mut trouble = Self::default();
+        for request in requests {
+            let slow = request.took > SLOW;
+            trouble.sent += 1;
+            trouble.slow += usize::from(slow && request.outcome.is_ok());
+            if let Err(failure) = &request.outcome {
+                trouble.failed += 1;
+                if trouble.failures.len() < SHOWN {
+                    trouble.failures.push(failure.clone());
+                }
+            }
+            if (slow || request.outcome.is_err()) && request.at < end {
+                let after = request.at.saturating_sub(begin);
+                trouble.over_after = trouble.over_after.max(Some(after));
+            }
+        }
+        trouble
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} failed and {} slow of {}",
+            self.failed, self.slow, self.sent
+        )?;
+        if let Some(after) = self.over_after {
+            write!(formatter, ", the last after {:.1} s", after.as_secs_f32())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(at: u64, took: u64, outcome: Result<String, String>) -> Request {
+        let (at, took) = (Duration::from_secs(at), Duration::from_secs(took));
+        Request {
+            wish: Wish::Create,
+            number: 0,
+            at,
+            took,
+            outcome,
+        }
+    }
+
+    #[test]
+    fn trouble_counts_from_the_fault_to_its_end() {
+        let (right, wrong) = (Ok(String::new()), Err("no".to_owned()));
+        let seen = [
+            request(1, 0, right.clone()),
+            request(10, 0, wrong.clone()),
+            request(12, 5, right.clone()),
+            request(14, 0, right),
+            request(30, 0, wrong),
+        ];
+        let measured = Measured::of(&seen, Duration::from_secs(10), Duration::from_secs(20));
+        assert_eq!(
+            measured.created.to_string(),
+            "2 failed and 1 slow of 4, the last after 2.0 s"
+        );
+        assert_eq!(measured.before.to_string(), "0 failed and 0 slow of 1");
+        assert_eq!(measured.followed.sent, 0);
+    }
+}

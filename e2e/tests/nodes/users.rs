@@ -1,0 +1,202 @@
+//! Clients that follow links, look up codes, create links and enqueue jobs at a steady rate, whatever becomes of the requests
+//! before.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use shortener_e2e::{GatewayClient, await_condition};
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+
+/// Redirects per second.
+const REDIRECTS: u64 = 200;
+/// Of so many redirects, one has a look-up, a job or a new link beside it: 20, 20 and 10 per second.
+const PER_LOOK_UP: u64 = 10;
+const PER_JOB: u64 = 10;
+const PER_LINK: u64 = 20;
+/// The time after which a client gives up.
+const GIVES_UP: Duration = Duration::from_secs(10);
+/// The destination of the link that everybody follows.
+const TARGET: &str = "https://example.com/followed";
+
+/// What a client wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Follow a link that is in the cache.
+    Follow,
+    /// Follow a code that only the database could know, and does not.
+    LookUp,
+    /// Create a link.
+    Create,
+    /// Enqueue a job.
+    Enqueue,
+}
+
+/// A request and what became of it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub wish: Wish,
+    /// The number of the redirect that was sent with it.
+    pub number: u64,
+    /// When it was sent.
+    pub at: Duration,
+    /// How long its answer took.
+    pub took: Duration,
+    /// The new code or the identity of the job, or what went wrong.
+    pub outcome: Result<String, String>,
+}
+
+/// The clients of a stack.
+pub struct Users {
+    begin: Instant,
+    /// When the last link was created that was acknowledged, in milliseconds from the beginning.
+    written: Arc<AtomicU64>,
+    stop: watch::Sender<bool>,
+    seen: JoinHandle<Result<Vec<Request>>>,
+}
+
+impl Users {
+    /// Starts the clients, and returns after this time.
+    pub async fn start(gateway: &GatewayClient, calm: Duration) -> Result<Self> {
+        let code = gateway.shorten(TARGET).await?;
+        gateway.wait_until_redirects(&code, TARGET).await?;
+        let (stop, stopped) = watch::channel(false);
+        let (begin, written) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+        let client = Client {
+            gateway: gateway.clone(),
+            code,
+            begin,
+            written: Arc::clone(&written),
+        };
+        let seen = tokio::spawn(client.send_until(stopped));
+        sleep(calm).await;
+        Ok(Self {
+            begin,
+            written,
+            stop,
+            seen,
+        })
+    }
+
+    /// Returns the time since the beginning.
+    pub fn now(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// Waits until a link is created that was asked for after this time.
+    pub async fn write_again(&self, after: Duration) -> Result<()> {
+        await_condition("a link is created", async || {
+            let written = Duration::from_millis(self.written.load(Ordering::Relaxed));
+            ensure!(written > after, "the last one was at {written:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends, and returns every request in the order of the answers.
+    pub async fn stop(self) -> Result<Vec<Request>> {
+        self.stop.send(true)?;
+        self.seen.await?
+    }
+}
+
+#[derive(Clone)]
+struct Client {
+    gateway: GatewayClient,
+    /// The link that everybody follows.
+    code: String,
+    begin: Instant,
+    written: Arc<AtomicU64>,
+}
+
+impl Client {
+    async fn send_until(self, stopped: watch::Receiver<bool>) -> Result<Vec<Request>> {
+        let (mut seen, mut running) = (Vec::new(), JoinSet::new());
+        let mut clock = interval(Duration::from_secs(1) / u32::try_from(REDIRECTS)?);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let mut number = 0;
+        loop {
+            tokio::select! {
+                _ = clock.tick() => {
+                    if *stopped.borrow() {
+                        break;
+                    }
+                    for wish in wishes(number) {
+                        running.spawn(self.clone().send(wish, number));
+                    }
+                    number += 1;
+                }
+                Some(request) = running.join_next() => seen.push(request?),
+            }
+        }
+        while let Some(request) = running.join_next().await {
+            seen.push(request?);
+        }
+        Ok(seen)
+    }
+
+    async fn send(self, wish: Wish, number: u64) -> Request {
+        let (at, begin) = (self.begin.elapsed(), Instant::now());
+        let outcome = match timeout(GIVES_UP, self.fulfil(wish, number)).await {
+            Ok(outcome) => outcome.map_err(|error| format!("{error:#}")),
+            Err(_) => Err(format!("no answer in {} s", GIVES_UP.as_secs())),
+        };
+        if wish == Wish::Create && outcome.is_ok() {
+            let at = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+            self.written.fetch_max(at, Ordering::Relaxed);
+        }
+        Request {
+            wish,
+            number,
+            at,
+            took: begin.elapsed(),
+            outcome,
+        }
+    }
+
+    async fn fulfil(&self, wish: Wish, number: u64) -> Result<String> {
+        match wish {
+            Wish::Follow => {
+                self.gateway.assert_redirects(&self.code, TARGET).await?;
+                Ok(String::new())
+            }
+            Wish::LookUp => {
+                let answer = self.gateway.get(&format!("/unknown{number}")).await?;
+                ensure!(answer.status == 404, "expected status 404, got {answer:?}");
+                Ok(String::new())
+            }
+            Wish::Create => self.gateway.shorten(&destination(number)).await,
+            Wish::Enqueue => {
+                let job = json!({"task": "email", "id": number});
+                Ok(self.gateway.enqueue(&job).await?.id)
+            }
+        }
+    }
+}
+
+/// Returns what is sent with the redirect of this number.
+fn wishes(number: u64) -> impl Iterator<Item = Wish> {
+    [
+        (1, Wish::Follow),
+        (PER_LOOK_UP, Wish::LookUp),
+        (PER_JOB, Wish::Enqueue),
+        (PER_LINK, Wish::Create),
+    ]
+    .into_iter()
+    .filter_map(move |(every, wish)| number.is_multiple_of(every).then_some(wish))
+}
+
+/// Returns the destination of the link that is created with the redirect of this number.
+pub fn destination(number: u64) -> String {
+    format!("https://example.com/created/{number}")
+}
