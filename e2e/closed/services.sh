@@ -124,6 +124,20 @@ add_cloudnative_pg() {
   ln -s "$program" "$1/root/manager"
 }
 
+# add_program_of_scalers <context> <program> <name>: puts a program of modules/scalers there. KEDA and metrics-server share the
+# module, because they have most of their packages in common.
+add_program_of_scalers() {
+  go_programs "KEDA and metrics-server from their Go modules" scalers
+  cp "$(built "$closed_dir/modules/scalers")/$2" "$1/$3"
+}
+
+add_keda() {
+  add_program_of_scalers "$1" operator keda
+  add_program_of_scalers "$1" adapter keda-adapter
+}
+
+add_metrics_server() { add_program_of_scalers "$1" metrics-server metrics-server; }
+
 add_qdrant() { cp "$("$closed_dir/qdrant.sh" path)" "$1"; }
 
 ensure_debian_image() {
@@ -161,6 +175,12 @@ build_cloudnative_pg() {
   ensure_debian_image
   ensure "$cloudnative_pg_image" cloudnative-pg add_cloudnative_pg "$(program_key cloudnative-pg)"
   ensure "$cloudnative_pg_postgres_image" postgres '' '' "${on_debian[@]}" --build-arg MAJOR=18 --build-arg ID=26
+}
+
+# Builds the images of KEDA and metrics-server.
+build_scalers() {
+  ensure "$keda_image" keda add_keda "$(program_key scalers)"
+  ensure "$metrics_server_image" metrics-server add_metrics_server "$(program_key scalers)"
 }
 
 # Builds the images of the ingress controller and the network.

@@ -12,6 +12,7 @@
 #   build.sh objects   builds only those of the tests' object store and of its client, on a closed machine
 #   build.sh cloudnative_pg
 #                    builds only those of CloudNativePG and of its PostgreSQL, on a closed machine
+#   build.sh scalers  builds only those of KEDA and metrics-server, on a closed machine
 #   build.sh trim      removes the images that later builds have replaced
 #   build.sh list      prints the images to load into the cluster, one per line
 #   build.sh early     makes sure that the engine has those of a stack with the profiles caching and queue, and prints them
@@ -93,9 +94,9 @@ case "${1:-build}" in
   build) build ;;
   services) services ;;
   early) early ;;
-  product | entry | stores | gateway | objects | cloudnative_pg) part "$1" ;;
+  product | entry | stores | gateway | objects | cloudnative_pg | scalers) part "$1" ;;
   trim) remove_replaced ;;
   list) list ;;
   *) die "unknown argument: $1" \
-    "run it as: build.sh [product|services|entry|stores|gateway|objects|cloudnative_pg|trim|list|early]" ;;
+    "run it as: build.sh [product|services|entry|stores|gateway|objects|cloudnative_pg|scalers|trim|list|early]" ;;
 esac

@@ -12,6 +12,13 @@ default_image() {
 # stand_in <public image>: prints its name below localhost/, which no registry serves.
 stand_in() { printf 'localhost/%s\n' "$1"; }
 
+# module_version <folder> <module>: prints the version that the go.mod of a folder of closed/modules requires, without the v.
+module_version() {
+  local file=e2e/closed/modules/$1/go.mod
+  awk -v module="$2" '{ sub(/^require /, "") } $1 == module { print substr($2, 2) }' "$repo/$file" | grep . ||
+    die "$file does not require $2" "correct the names in e2e/images/names.sh"
+}
+
 # The Prometheus of the tests, which is not part of a stack.
 public_prometheus=prom/prometheus:v3.5.3
 
@@ -36,8 +43,10 @@ controller_image=localhost/ingress-nginx/controller:v1.11.0-debian
 calico_image=localhost/calico:v3.28.5
 contour_image=localhost/projectcontour/contour:v1.33.8
 envoy_image=localhost/envoyproxy/envoy:v1.40.0
-# The version is that of the Go module.
 cloudnative_pg_image=localhost/cloudnative-pg/cloudnative-pg:$(
-  sed -n 's|^require .*/cloudnative-pg v\([^ ]*\).*|\1|p' "$repo/e2e/closed/modules/cloudnative-pg/go.mod"
+  module_version cloudnative-pg github.com/cloudnative-pg/cloudnative-pg
 )
 cloudnative_pg_postgres_image=localhost/cloudnative-pg/postgresql:${postgres_image##*:}
+# Both programs of KEDA, each of which has a public image.
+keda_image=localhost/kedacore/keda:$(module_version scalers github.com/kedacore/keda/v2)
+metrics_server_image=localhost/metrics-server/metrics-server:v$(module_version scalers sigs.k8s.io/metrics-server)
