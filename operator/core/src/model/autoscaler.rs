@@ -13,6 +13,7 @@ use super::{
     kinds::Deletion,
     metadata::{Component, FIELD_MANAGER, StackIdentity, component_name},
     ownership::{Ownership, ownership},
+    stack::Rival,
 };
 
 /// Field manager of the controllers of Kubernetes, among them that of the HorizontalPodAutoscalers.
@@ -47,8 +48,8 @@ pub fn reduced(entry: &ManagedFieldsEntry) -> ManagedFieldsEntry {
     }
 }
 
-/// Returns the name of an autoscaler of the app that the operator did not make. `all` are those of the namespace.
-pub fn rival(all: &[Arc<HorizontalPodAutoscaler>], identity: &StackIdentity) -> Option<String> {
+/// Returns an autoscaler of the app that the operator did not make. `all` are those of the namespace.
+pub fn rival(all: &[Arc<HorizontalPodAutoscaler>], identity: &StackIdentity) -> Option<Rival> {
     let app = component_name(&identity.name, Component::App);
     let found = all.iter().find(|autoscaler| {
         let target = autoscaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
@@ -58,7 +59,10 @@ pub fn rival(all: &[Arc<HorizontalPodAutoscaler>], identity: &StackIdentity) -> 
             && ownership(meta, identity, Deletion::Pruned) == Ownership::Ours;
         is_its && !is_own && meta.deletion_timestamp.is_none()
     });
-    found.map(|autoscaler| autoscaler.name_any())
+    found.map(|autoscaler| Rival {
+        name: autoscaler.name_any(),
+        most: autoscaler.spec.as_ref().map_or(0, |spec| spec.max_replicas),
+    })
 }
 
 #[cfg(test)]
@@ -101,7 +105,10 @@ mod tests {
             (autoscaler("acme-app", "Deployment", "acme-app", own), None),
             (
                 autoscaler("mine", "Deployment", "acme-app", json!([])),
-                Some("mine".to_owned()),
+                Some(Rival {
+                    name: "mine".to_owned(),
+                    most: 3,
+                }),
             ),
             (
                 autoscaler("mine", "Deployment", "other-app", json!([])),

@@ -29,6 +29,7 @@ use super::{
     ownership::{Ownership, ownership},
     queue_record::QueueRecord,
     record::PodRecord,
+    stack::Rival,
 };
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
@@ -73,8 +74,8 @@ pub struct Facts {
     pub missing_webhook_secrets: BTreeSet<String>,
     /// Facts about the surroundings of the gateway.
     pub gateway: GatewayFacts,
-    /// Name of an autoscaler of the app that the operator did not make.
-    pub rival: Option<String>,
+    /// An autoscaler of the app that the operator did not make.
+    pub rival: Option<Rival>,
     /// The Deployments of the stack's own programs that exist.
     pub programs: BTreeMap<Component, Arc<Deployment>>,
     /// The records of the workloads of a stack that holds back the changes of a release.

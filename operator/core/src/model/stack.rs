@@ -48,7 +48,7 @@ pub use own_key::OwnKey;
 pub use parent::Parent;
 pub use purge::Purge;
 pub use queue::{Autoscaled, BrokerOperator, Drain, Draining, Queue, Workers};
-pub use scaling::AppScaling;
+pub use scaling::{AppScaling, Rival};
 pub use store::{
     Cache, Credential, DatabaseCluster, ManagedStore, Store, StoreTls, StoreVolume, Vector,
 };

@@ -277,11 +277,8 @@ fn disruption_budgets(stack: &ValidatedStack) -> Vec<PodDisruptionBudget> {
 
 /// Returns the largest number of pods of the app without an edit of the spec.
 fn most(app: &App) -> i32 {
-    let limits = |scaling: &AppScaling| {
-        let own = scaling.limits.filter(|_| scaling.rival.is_none());
-        own.map_or(i32::MAX, |limits| limits.max_replicas)
-    };
-    app.scaling.as_ref().map_or(app.replicas, limits)
+    let limit = |scaling: &AppScaling| scaling.most().unwrap_or(i32::MAX);
+    app.scaling.as_ref().map_or(app.replicas, limit)
 }
 
 /// Returns the stores that the operator runs.

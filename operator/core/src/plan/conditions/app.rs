@@ -56,8 +56,9 @@ fn two_autoscalers(stack: &ValidatedStack) -> Option<String> {
     let scaling = stack.app.scaling.as_ref()?;
     let rival = scaling.limits.and(scaling.rival.as_ref())?;
     Some(format!(
-        "app.autoscaling has no effect, because HorizontalPodAutoscaler {rival} scales the app already: delete that \
-         object, or remove app.autoscaling"
+        "app.autoscaling has no effect, because HorizontalPodAutoscaler {} scales the app already: delete that \
+         object, or remove app.autoscaling",
+        rival.name
     ))
 }
 

@@ -7,7 +7,7 @@ use crate::{
     model::{
         autoscaler,
         facts::QueueFacts,
-        stack::{App, AppScaling, Autoscaled},
+        stack::{App, AppScaling, Autoscaled, Rival},
     },
 };
 
@@ -27,7 +27,7 @@ pub(super) fn app(
     app: App,
     stack: &ShortenerStack,
     live: Option<&Deployment>,
-    rival: Option<String>,
+    rival: Option<Rival>,
 ) -> App {
     let spec = &stack.spec;
     let limits = spec.app.autoscaling;
@@ -86,6 +86,13 @@ mod tests {
         .unwrap()
     }
 
+    fn mine() -> Rival {
+        Rival {
+            name: "mine".to_owned(),
+            most: 9,
+        }
+    }
+
     /// Returns the number of pods and if it is left to others, with this many pods that another manager owns or not.
     fn scaled(autoscaled: bool, rival: bool, live: Option<(i32, bool)>) -> (i32, bool) {
         let autoscaling = autoscaled.then(|| json!({"minReplicas": 2, "maxReplicas": 6}));
@@ -98,7 +105,7 @@ mod tests {
             };
             with_pods(replicas, manager)
         });
-        let rival = rival.then(|| "mine".to_owned());
+        let rival = rival.then(mine);
         let app = app(minimal_stack().app, &stack, live.as_ref(), rival);
         let left = app.scaling.is_some_and(|scaling| scaling.is_left);
         (app.replicas, left)
@@ -173,7 +180,7 @@ mod tests {
         let spec = json!({"stopped": true, "app": {"autoscaling": {"maxReplicas": 6}}});
         let stack = stored_stack(spec);
         let stopped = minimal_stack().stopped().app;
-        let found = app(stopped.clone(), &stack, None, Some("mine".to_owned()));
+        let found = app(stopped.clone(), &stack, None, Some(mine()));
         assert_eq!(found, stopped);
     }
 }

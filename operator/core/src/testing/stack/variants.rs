@@ -9,7 +9,7 @@ use crate::{
     model::{
         metadata::Component,
         pod_patch::PodPatch,
-        stack::{AppScaling, Backend, Collector, ManagedStore, Store, ValidatedStack},
+        stack::{AppScaling, Backend, Collector, ManagedStore, Rival, Store, ValidatedStack},
     },
 };
 
@@ -100,7 +100,10 @@ impl ValidatedStack {
                 max_replicas: 4,
                 target_cpu_utilization_percentage: 80,
             }),
-            rival: rival.map(str::to_owned),
+            rival: rival.map(|name| Rival {
+                name: name.to_owned(),
+                most: 20,
+            }),
             is_left: false,
         });
         self

@@ -1,7 +1,7 @@
 //! The connections that the stack's pods may open to a managed database, and the bound of the server.
 
 use crate::{
-    model::stack::ValidatedStack,
+    model::stack::{AppScaling, ValidatedStack},
     plan::verdict::{Verdict, workload::PODS_READY},
 };
 
@@ -24,8 +24,10 @@ const POOLS: [i32; 3] = [10, 5, 2];
 /// Returns the largest number of pods of a rollout of the app.
 fn app_pods(stack: &ValidatedStack) -> i32 {
     let scaling = stack.app.scaling.as_ref();
-    let limits = scaling.and_then(|scaling| scaling.limits.as_ref());
-    limits.map_or(stack.app.replicas, |limits| limits.max_replicas) + 1
+    scaling
+        .and_then(AppScaling::most)
+        .unwrap_or(stack.app.replicas)
+        + 1
 }
 
 /// Returns the connections of all pods but those of the app and the workers.
@@ -128,6 +130,12 @@ mod tests {
         }
         assert_eq!(smaller_pool(&stack), Some(2));
         assert_eq!(smaller_pool(&stack.external_database()), None);
+        // The number that one of a user has chosen changes with the load, and must not restart the app.
+        let mut stack = minimal_stack().scaled_by_load(Some("mine"));
+        for replicas in [2, 15, 20] {
+            stack.app.replicas = replicas;
+            assert_eq!(smaller_pool(&stack), Some(5), "{replicas}");
+        }
         assert_eq!(smaller_pool(&minimal_stack()), None);
     }
 
