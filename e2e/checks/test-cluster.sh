@@ -10,11 +10,13 @@ export SHORTENER_PARTS=tests
 operator_namespace=shortener-system
 cluster_is_up=no
 # The tests that only `make test-all` runs, because of their time: of the target `cluster` the second protocol of each
-# gateway, backends that are away, which the tests of the app and the worker have without a cluster, and backups to a bucket
-# and databases of several servers, whose object store and operator take minutes to compile; of the target `serial` what
-# needs minutes.
+# gateway, backends that are away, which the tests of the app and the worker have without a cluster, and what needs an object
+# store, CloudNativePG or KEDA, which take minutes to compile; of the target `serial` what needs minutes.
 # shellcheck disable=SC2034 # not every script that sources this file runs tests
-slow_cluster_tests=(::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: outages:: cache_nonsense:: backup_bucket:: cloud_native_pg::)
+slow_cluster_tests=(
+  ::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: outages:: cache_nonsense:: backup_bucket:: cloud_native_pg::
+  workers_by_keda::
+)
 # shellcheck disable=SC2034
 slow_serial_tests=(
   profiles:: rollout::without_the_drain rollout::a_rolling_update_behind_ingress_nginx starvation:: chaos:: rest::
@@ -107,6 +109,10 @@ diagnose() {
   say "--- operator"
   kubectl --namespace "$operator_namespace" describe pods
   kubectl --namespace "$operator_namespace" logs deployment/shortener-operator --tail 300
+  if kubectl get namespace keda >/dev/null 2>&1; then
+    say "--- KEDA"
+    kubectl --namespace keda logs deployment/keda-operator --tail 100
+  fi
   say "--- controllers of the Ingresses and of the Gateway"
   kubectl --namespace ingress-nginx logs --selector app.kubernetes.io/component=controller --tail 60
   kubectl --namespace projectcontour logs deployment/contour --all-containers --tail 60

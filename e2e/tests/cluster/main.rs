@@ -43,6 +43,7 @@ mod tls;
 mod unreadable;
 mod vector;
 mod vector_outages;
+mod workers_by_keda;
 
 // The files of operator/core that `mutations` includes know the resource by this path.
 use shortener_operator_core::api;

@@ -15,7 +15,7 @@ pub fn workers_ready(view: View<'_>, queue: &Queue) -> Verdict {
     let message = if queue.workers.autoscaling.is_some() {
         "there is no job, so no worker runs: spec.workers.autoscaling starts one for the first job"
     } else {
-        "spec.workers.replicas is 0, so jobs wait: raise it to process them"
+        "spec.workers.replicas is 0, so jobs wait until you or an autoscaler raise it"
     };
     Verdict::yes("ScaledToZero", message)
 }
