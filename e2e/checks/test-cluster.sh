@@ -11,7 +11,7 @@ operator_namespace=shortener-system
 cluster_is_up=no
 # The tests that only `make test-all` runs, because of their time: of the target `cluster` the second protocol of each
 # gateway, backends that are away, which the tests of the app and the worker have without a cluster, and what needs an object
-# store, CloudNativePG or KEDA, which take minutes to compile; of the target `serial` what needs minutes.
+# store, CloudNativePG or KEDA, which take minutes to compile; of the target `serial` what needs minutes, or metrics-server.
 # shellcheck disable=SC2034 # not every script that sources this file runs tests
 slow_cluster_tests=(
   ::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: outages:: cache_nonsense:: backup_bucket:: cloud_native_pg::
@@ -20,7 +20,7 @@ slow_cluster_tests=(
 # shellcheck disable=SC2034
 slow_serial_tests=(
   profiles:: rollout::without_the_drain rollout::a_rolling_update_behind_ingress_nginx starvation:: chaos:: rest::
-  namespace:: lent_certificate:: drift::every_child_of_every_profile scope:: before::
+  namespace:: lent_certificate:: drift::every_child_of_every_profile scope:: before:: app_by_load::
 )
 
 # The release from which the tests upgrade, made by e2e/before/make.sh: its commit, the folder with its files, the beginning

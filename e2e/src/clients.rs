@@ -24,7 +24,8 @@ pub use broker::{Broker, Depth, publication};
 pub use documents::{Hit, hits};
 pub use echoed::Echoed;
 pub use flood::{
-    FLOOD_BEGINS, FLOOD_CODE, FLOOD_LABEL, Flood, FloodArguments, Head, RunningFlood, Tally,
+    FLOOD_BEGINS, FLOOD_CODE, FLOOD_LABEL, Flood, FloodArguments, Head, LONGEST_FLOOD,
+    RunningFlood, Tally,
 };
 pub use gateway::{GatewayClient, Provider};
 pub use jobs::{Job, log_of_job, wait_job};

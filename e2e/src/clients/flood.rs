@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::json;
 
 pub use self::{head::Head, tally::Tally};
@@ -26,7 +29,7 @@ pub const FLOOD_BEGINS: &str = "the flood begins";
 /// The largest number of clients of one pod. A process may have 1,024 open files where the node does not allow more.
 const MOST_CLIENTS: usize = 1000;
 /// The longest time of a flood.
-const LONGEST: Duration = Duration::from_secs(660);
+pub const LONGEST_FLOOD: Duration = Duration::from_secs(660);
 
 /// The size of a job in bytes: the largest that the app takes.
 const JOB: usize = 64 * 1024;
@@ -166,6 +169,19 @@ impl RunningFlood {
         let last = last.with_context(|| format!("pod {} printed nothing", self.pod))?;
         serde_json::from_str(last).with_context(|| format!("pod {} printed: {log}", self.pod))
     }
+
+    /// Ends the flood before its time. What became of its requests is then not known.
+    pub async fn stop(self) -> Result<()> {
+        let pods = Api::<Pod>::namespaced(self.space.client.clone(), &self.space.name);
+        let at_once = DeleteParams::background().grace_period(1);
+        pods.delete(&self.pod, &at_once).await?;
+        await_condition(&format!("pod {} is gone", self.pod), async || {
+            let pod = pods.get_opt(&self.pod).await?;
+            ensure!(pod.is_none(), "it still exists");
+            Ok(())
+        })
+        .await
+    }
 }
 
 /// The arguments of the program `load`.
@@ -201,9 +217,9 @@ impl FloodArguments {
             .with_context(|| format!("the number of seconds is {seconds}"))?;
         let time = Duration::from_secs(seconds);
         ensure!(
-            time <= LONGEST,
+            time <= LONGEST_FLOOD,
             "{seconds} s: a flood ends after {} s at most",
-            LONGEST.as_secs()
+            LONGEST_FLOOD.as_secs()
         );
         Ok(Self {
             flood,

@@ -1,5 +1,6 @@
 //! Tests that must run alone on the cluster: they measure, load the node, or change the operator.
 
+mod app_by_load;
 mod before;
 mod chaos;
 mod chart_upgrade;
