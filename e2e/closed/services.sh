@@ -138,6 +138,11 @@ add_keda() {
 
 add_metrics_server() { add_program_of_scalers "$1" metrics-server metrics-server; }
 
+add_rabbitmq_operator() {
+  go_programs "RabbitMQ's cluster operator from its Go module" rabbitmq-operator
+  cp "$(built "$closed_dir/modules/rabbitmq-operator")/cluster-operator" "$1/manager"
+}
+
 add_qdrant() { cp "$("$closed_dir/qdrant.sh" path)" "$1"; }
 
 ensure_debian_image() {
@@ -181,6 +186,11 @@ build_cloudnative_pg() {
 build_scalers() {
   ensure "$keda_image" keda add_keda "$(program_key scalers)"
   ensure "$metrics_server_image" metrics-server add_metrics_server "$(program_key scalers)"
+}
+
+# Builds the image of RabbitMQ's cluster operator, which runs the RabbitMQ of build_stores.
+build_rabbitmq_operator() {
+  ensure "$rabbitmq_operator_image" rabbitmq-operator add_rabbitmq_operator "$(program_key rabbitmq-operator)"
 }
 
 # Builds the images of the ingress controller and the network.

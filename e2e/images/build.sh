@@ -13,6 +13,8 @@
 #   build.sh cloudnative_pg
 #                    builds only those of CloudNativePG and of its PostgreSQL, on a closed machine
 #   build.sh scalers  builds only those of KEDA and metrics-server, on a closed machine
+#   build.sh rabbitmq_operator
+#                    builds only that of RabbitMQ's cluster operator, on a closed machine
 #   build.sh trim      removes the images that later builds have replaced
 #   build.sh list      prints the images to load into the cluster, one per line
 #   build.sh early     makes sure that the engine has those of a stack with the profiles caching and queue, and prints them
@@ -94,9 +96,9 @@ case "${1:-build}" in
   build) build ;;
   services) services ;;
   early) early ;;
-  product | entry | stores | gateway | objects | cloudnative_pg | scalers) part "$1" ;;
+  product | entry | stores | gateway | objects | cloudnative_pg | scalers | rabbitmq_operator) part "$1" ;;
   trim) remove_replaced ;;
   list) list ;;
   *) die "unknown argument: $1" \
-    "run it as: build.sh [product|services|entry|stores|gateway|objects|cloudnative_pg|scalers|trim|list|early]" ;;
+    "run it as: build.sh [product|services|entry|stores|gateway|objects|cloudnative_pg|scalers|rabbitmq_operator|trim|list|early]" ;;
 esac

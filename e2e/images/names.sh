@@ -43,6 +43,7 @@ controller_image=localhost/ingress-nginx/controller:v1.11.0-debian
 calico_image=localhost/calico:v3.28.5
 contour_image=localhost/projectcontour/contour:v1.33.8
 envoy_image=localhost/envoyproxy/envoy:v1.40.0
+# The versions of operators are those of their Go modules.
 cloudnative_pg_image=localhost/cloudnative-pg/cloudnative-pg:$(
   module_version cloudnative-pg github.com/cloudnative-pg/cloudnative-pg
 )
@@ -50,3 +51,4 @@ cloudnative_pg_postgres_image=localhost/cloudnative-pg/postgresql:${postgres_ima
 # Both programs of KEDA, each of which has a public image.
 keda_image=localhost/kedacore/keda:$(module_version scalers github.com/kedacore/keda/v2)
 metrics_server_image=localhost/metrics-server/metrics-server:v$(module_version scalers sigs.k8s.io/metrics-server)
+rabbitmq_operator_image=localhost/rabbitmqoperator/cluster-operator:$(module_version rabbitmq-operator github.com/rabbitmq/cluster-operator/v2)
