@@ -230,6 +230,10 @@ chart's value to use instead. */}}
 - apiGroups: [postgresql.cnpg.io]
   resources: [clusters]
   verbs: [get, list, watch, create, patch]
+# The kind of RabbitMQ's operator, used if the cluster has it. Nothing deletes one.
+- apiGroups: [rabbitmq.com]
+  resources: [rabbitmqclusters]
+  verbs: [get, list, watch, create, patch]
 # Kinds of the Gateway API, used if the cluster has them. Gateways belong to others.
 - apiGroups: [gateway.networking.k8s.io]
   resources: [httproutes, referencegrants]

@@ -32,9 +32,10 @@ const COMPARED: usize = 10;
 const MOST_EDITS: usize = 60;
 
 /// Fields that no edit of the sample changes: a volume never goes back to a smaller size, nor a collection to another
-/// one, data keeps the version of its server, a running stack gets no backup to begin with and no Cluster, the operator has
-/// one class, pods would start, a paused stack has no children, and each of the stacks has a host of its own.
-const KEPT: [&str; 25] = [
+/// one, data keeps the version of its server, a running stack gets no backup to begin with and no cluster of another
+/// operator, the operator has one class, pods would start, a paused stack has no children, and each of the stacks has a
+/// host of its own.
+const KEPT: [&str; 26] = [
     "/cache/external",
     "/database/cloudNativePG",
     "/database/external",
@@ -52,6 +53,7 @@ const KEPT: [&str; 25] = [
     "/queue/managed/image",
     "/queue/managed/storage",
     "/queue/managed/storageClassName",
+    "/queue/rabbitmqCluster",
     "/stopped",
     "/vector/collection",
     "/vector/distance",

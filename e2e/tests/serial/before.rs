@@ -18,7 +18,11 @@ use crate::{command, undisturbed};
 
 const KEY: &str = "e2e-key-of-a-client-that-stays-the-same";
 /// Fields that a running stack cannot get.
-const WHEN_CREATED: [&str; 2] = ["spec.database.restoreFrom", "spec.database.cloudNativePG"];
+const WHEN_CREATED: [&str; 3] = [
+    "spec.database.restoreFrom",
+    "spec.database.cloudNativePG",
+    "spec.queue.rabbitmqCluster",
+];
 const ROWS: &str = "select (select count(*) from links), (select count(*) from jobs)";
 
 #[tokio::test]

@@ -56,7 +56,7 @@ pub use observability::{
 };
 pub use profile::Profile;
 pub use purge::PurgeSpec;
-pub use queue::{DeadLettersSpec, ExternalQueue, ManagedQueue, QueueSpec};
+pub use queue::{DeadLettersSpec, ExternalQueue, ManagedQueue, QueueCluster, QueueSpec};
 pub use short_link::{
     Adopt, LinkDeletionPolicy, SHORT_LINK_FINALIZER, ShortLink, ShortLinkSpec, ShortLinkStatus,
     StackRef,

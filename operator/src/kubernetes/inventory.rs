@@ -39,6 +39,7 @@ use shortener_operator_core::model::{
     gateway_api::{Gateway, HttpRoute, ReferenceGrant},
     kinds::Presence,
     prometheus::{PrometheusRule, ServiceMonitor},
+    rabbitmq_cluster::RabbitmqCluster,
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -112,6 +113,11 @@ impl Inventory {
     /// Returns true when the cluster has the kind of CloudNativePG, and it has been listed.
     pub fn serves_clusters(&self) -> bool {
         is_listed(&self.clusters)
+    }
+
+    /// Returns true when the cluster has the kind of RabbitMQ's operator, and it has been listed.
+    pub fn serves_brokers(&self) -> bool {
+        is_listed(&self.rabbitmq_clusters)
     }
 
     /// Returns true when the cluster has the kinds of the Gateway API that stacks use, and they have been listed.
@@ -279,6 +285,7 @@ inventory! {
     disruption_budgets: PodDisruptionBudget, RenderedObject, Presence::Always;
     ingresses: Ingress, WholeObject, Presence::Always;
     clusters: Cluster, WholeObject, Presence::Optional;
+    rabbitmq_clusters: RabbitmqCluster, WholeObject, Presence::Optional;
     reference_grants: ReferenceGrant, RenderedObject, Presence::Optional;
     http_routes: HttpRoute, WholeObject, Presence::Optional;
     service_monitors: ServiceMonitor, RenderedObject, Presence::Optional;

@@ -12,9 +12,10 @@ use std::time::Duration;
 use shortener_operator_core::{
     api::WorkersAutoscaling,
     model::{
-        metadata::{Component, StackKey, component_name},
+        metadata::{Component, StackIdentity, StackKey, component_name},
         queue_record::QueueRecord,
         queue_state::Report,
+        rabbitmq_cluster,
         stack::{Autoscaled, Drain, ValidatedStack},
         topology::{MANAGEMENT_PORT, METRICS_PORT, QueueLimits},
         worker_demand::WorkerCount,
@@ -29,8 +30,9 @@ use crate::{rabbitmq::broker::Login, registry::Registry};
 pub struct Target {
     /// Address of the management API.
     pub url: String,
-    pub metrics_url: String,
-    /// Credentials of the operator's own user.
+    /// Addresses of the metrics of each member.
+    pub metrics_urls: Vec<String>,
+    /// Credentials of the operator's user.
     pub login: Login,
     pub limits: QueueLimits,
     /// Limits of the number of workers, if it follows the queue.
@@ -42,18 +44,32 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns the broker of a stack's queue, if the operator manages that broker and the stack is not stopped.
+    /// Returns the broker of a stack's queue, if that is the stack's own one and the stack is not stopped.
     pub fn of(stack: &ValidatedStack, paused: bool) -> Option<Self> {
         let queue = stack.queue.as_ref().filter(|_| !stack.stopped)?;
-        let users = queue.users()?;
-        let identity = &stack.identity;
-        let host = component_name(&identity.name, Component::Rabbitmq);
+        let user = queue.operator_user()?;
+        let StackIdentity {
+            name, namespace, ..
+        } = &stack.identity;
+        let (host, members) = match &stack.broker_cluster {
+            Some(cluster) => (
+                rabbitmq_cluster::name(name),
+                rabbitmq_cluster::hosts(name, cluster.running).collect(),
+            ),
+            None => {
+                let host = component_name(name, Component::Rabbitmq);
+                (host.clone(), vec![host])
+            }
+        };
         let autoscaling = queue.workers.autoscaling.as_ref();
-        let url = |port: u16| format!("http://{host}.{}.svc:{port}", identity.namespace);
+        let url = |host: String, port: u16| format!("http://{host}.{namespace}.svc:{port}");
         Some(Self {
-            url: url(MANAGEMENT_PORT),
-            metrics_url: url(METRICS_PORT),
-            login: Login::of(&users.operator),
+            url: url(host, MANAGEMENT_PORT),
+            metrics_urls: members
+                .into_iter()
+                .map(|member| url(member, METRICS_PORT))
+                .collect(),
+            login: Login::of(&user),
             limits: queue.limits,
             autoscaling: autoscaling.map(|Autoscaled { limits, .. }| *limits),
             paused,
@@ -219,7 +235,7 @@ mod tests {
     fn target(draining: bool) -> Target {
         Target {
             url: "http://acme-rabbitmq.links:15672".to_owned(),
-            metrics_url: "http://acme-rabbitmq.links:15692".to_owned(),
+            metrics_urls: vec!["http://acme-rabbitmq.links:15692".to_owned()],
             login: Login {
                 username: "shortener-operator".to_owned(),
                 password: "s3cret".to_owned(),

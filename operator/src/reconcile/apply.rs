@@ -26,7 +26,9 @@ pub use writes::Writes;
 use std::time::Duration;
 
 use shortener_operator_core::model::{
-    desired::{Children, DatabaseObjects, Desired, GatewayObjects, MonitoringObjects},
+    desired::{
+        BrokerObjects, Children, DatabaseObjects, Desired, GatewayObjects, MonitoringObjects,
+    },
     metadata::StackIdentity,
 };
 use tokio::time::Instant;
@@ -57,6 +59,7 @@ pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) ->
     let Desired {
         mut children,
         database,
+        broker,
         gateway,
         monitoring,
         discarded,
@@ -74,6 +77,10 @@ pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) ->
     if let Some(DatabaseObjects { clusters }) = database {
         pass.write(clusters, Treatment::Data).await;
         kinds.extend(DatabaseObjects::ends());
+    }
+    if let Some(BrokerObjects { rabbitmq_clusters }) = broker {
+        pass.write(rabbitmq_clusters, Treatment::Data).await;
+        kinds.extend(BrokerObjects::ends());
     }
     pass.release(&kinds, &released).await;
     if let Some(gateway) = gateway {

@@ -30,14 +30,15 @@ use shortener_operator_core::{
         cloud_native_pg::{self, Cluster, OPERATOR_VERSION},
         credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, checksum_name, job_ids_name, management_name},
         facts::{
-            ClaimFact, ClusterFact, CredentialState, Facts, GatewayFacts, MissingKeys, Referenced,
-            StoreFacts, parents,
+            BrokerFact, ClaimFact, ClusterFact, CredentialState, Facts, GatewayFacts, MissingKeys,
+            Referenced, StoreFacts, parents,
         },
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
         metadata::{Component, StackIdentity, component_name, is_for_backups, is_usable_by_stacks},
         ownership::{Ownership, ownership},
+        rabbitmq_cluster::{self, RabbitmqCluster},
         stack::HostConflict,
     },
     plan::{
@@ -96,6 +97,7 @@ pub async fn gather(
         has_monitoring_kinds: scope.inventory.serves_monitoring(),
         has_gateway_kinds: scope.inventory.serves_routes(),
         cluster: cluster(scope, stack, &identity),
+        broker_cluster: broker_cluster(scope, &identity),
         missing_keys: missing_keys(scope, stack, &identity),
         missing_webhook_secrets: missing_webhook_secrets(scope, stack, &identity),
         gateway: GatewayFacts {
@@ -126,7 +128,7 @@ async fn optional_stores(
     drains: bool,
 ) -> BTreeMap<Component, StoreFacts> {
     let mut stores = references::optional(&stack.spec, &identity.name);
-    stores.extend(drains.then_some((Component::Rabbitmq, None)));
+    stores.extend(drains.then(|| references::drained(&stack.spec, &identity.name)));
     let mut optional = BTreeMap::new();
     for reference in stores {
         let component = reference.0;
@@ -182,6 +184,17 @@ fn cluster(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> C
         .and_then(|secret| secret.metadata.annotations.as_ref());
     let version = annotations.and_then(|found| found.get(OPERATOR_VERSION));
     ClusterFact::of(live.as_deref(), version.map(String::as_str), identity)
+}
+
+/// Returns what is known about the RabbitmqCluster of a stack.
+fn broker_cluster(scope: &Scope, identity: &StackIdentity) -> BrokerFact {
+    let inventory = &scope.inventory;
+    if !inventory.serves_brokers() {
+        return BrokerFact::default();
+    }
+    let name = rabbitmq_cluster::name(&identity.name);
+    let live = inventory.kept::<RabbitmqCluster>(&identity.namespace, &name);
+    BrokerFact::of(live.as_deref(), identity)
 }
 
 /// Returns the stack that holds the host of this one.

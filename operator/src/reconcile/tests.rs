@@ -29,6 +29,7 @@ mod probes;
 mod profiles;
 mod purge;
 mod queue;
+mod rabbitmq_cluster;
 mod traces;
 mod upgrade;
 mod vector;

@@ -1,5 +1,7 @@
 //! The job queue of a stack: a broker that the operator runs, or an external one.
 
+mod cluster;
+
 use std::collections::BTreeSet;
 
 use kube_derive::KubeSchema;
@@ -8,10 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientTls, PodSettings, SecretKeyRef, names, rules::managed_or_external};
 
-/// The broker that queues the jobs (profile `queue`). Without `managed` and `external`, `managed` applies with its
-/// defaults.
+pub use cluster::QueueCluster;
+
+/// The broker that queues the jobs (profile `queue`). Without `managed`, `external` and `rabbitmqCluster`, `managed`
+/// applies with its defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("queue"))]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("queue"), validation = cluster::stands_alone())]
 #[serde(rename_all = "camelCase")]
 pub struct QueueSpec {
     /// Maximum number of deliveries of a job. A job that fails every time is then moved to the dead-letter queue. A
@@ -31,6 +35,8 @@ pub struct QueueSpec {
     pub managed: Option<Box<ManagedQueue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalQueue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rabbitmq_cluster: Option<Box<QueueCluster>>,
 }
 
 impl Default for QueueSpec {
@@ -41,6 +47,7 @@ impl Default for QueueSpec {
             dead_letters: None,
             managed: None,
             external: None,
+            rabbitmq_cluster: None,
         }
     }
 }

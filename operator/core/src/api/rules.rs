@@ -7,6 +7,8 @@ use kube_core::Rule;
 
 use super::{DEFAULT_BACKEND_STORAGE, DEFAULT_BACKUP_STORAGE, DEFAULT_STORAGE};
 
+/// The members of a broker that RabbitMQ's operator runs.
+const MEMBERS: &str = "queue.rabbitmqCluster";
 /// The settings of the stack's own backend.
 const BACKEND: &str = "observability.backend.managed";
 
@@ -84,6 +86,33 @@ pub(super) fn gets_its_cluster_in_a_pause() -> Rule {
             has("oldSelf")
         ),
         "database.cloudNativePG can be added or removed only while the stack is paused, because the links do not move by themselves: set paused to true, move them, then set paused to false".to_owned(),
+    )
+}
+
+/// Returns the rule that a stack gets or loses its RabbitmqCluster only while it is paused: the jobs would be in the other
+/// broker.
+pub(super) fn gets_its_members_in_a_pause() -> Rule {
+    let has = |object| present(object, MEMBERS);
+    rule(
+        format!(
+            "(self.paused && oldSelf.paused) || ({}) == ({})",
+            has("self"),
+            has("oldSelf")
+        ),
+        format!(
+            "{MEMBERS} can be added or removed only while the stack is paused, because the jobs do not move by themselves: set paused to true, then change it, then set paused to false"
+        ),
+    )
+}
+
+/// Returns the rule that a broker loses no members: RabbitMQ's operator refuses that.
+pub(super) fn keeps_its_members() -> Rule {
+    let (new, old) = (present("self", MEMBERS), present("oldSelf", MEMBERS));
+    rule(
+        format!("!({new}) || !({old}) || self.{MEMBERS}.replicas >= oldSelf.{MEMBERS}.replicas"),
+        format!(
+            "{MEMBERS}.replicas cannot shrink, because the members that go would take their copies of the jobs along: keep the number, or drain the queue into a new stack"
+        ),
     )
 }
 
@@ -278,9 +307,10 @@ fn vector_is_off(profiles: &str) -> String {
 
 /// Returns the condition that the store at a path is external before or after the change.
 fn is_external(store: &str) -> String {
-    let others = match store.ends_with("database") {
-        true => ["external", "cloudNativePG"].as_slice(),
-        false => &["external"],
+    let others = match store.trim_start_matches("spec.") {
+        "database" => ["external", "cloudNativePG"].as_slice(),
+        "queue" => &["external", "rabbitmqCluster"],
+        _ => &["external"],
     };
     let fields = others.iter().flat_map(|other| {
         ["self", "oldSelf"]

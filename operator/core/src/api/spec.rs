@@ -14,9 +14,9 @@ use super::{
     rules::{
         backend_keeps_its_class, backend_never_shrinks, backup_never_shrinks,
         console_annotations_have_a_place, console_host_is_another, console_needs_keys,
-        gets_its_cluster_in_a_pause, keeps_its_class, keeps_its_operator, never_shrinks,
-        restores_into_an_empty_database, scales_by_its_own_queue, vector_keeps,
-        vector_never_shrinks, while_vector_is_on,
+        gets_its_cluster_in_a_pause, gets_its_members_in_a_pause, keeps_its_class,
+        keeps_its_members, keeps_its_operator, never_shrinks, restores_into_an_empty_database,
+        scales_by_its_own_queue, vector_keeps, vector_never_shrinks, while_vector_is_on,
     },
 };
 
@@ -66,6 +66,8 @@ use super::{
     validation = keeps_its_operator(),
     validation = restores_into_an_empty_database(),
     validation = gets_its_cluster_in_a_pause(),
+    validation = gets_its_members_in_a_pause(),
+    validation = keeps_its_members(),
     validation = keeps_its_class("database", "restore a backup into a new stack"),
     validation = keeps_its_class("queue", "drain the queue into a new stack"),
     validation = scales_by_its_own_queue(),

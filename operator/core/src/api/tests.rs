@@ -436,6 +436,18 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
             "database.cloudNativePG.storage is not a size",
         ),
         (
+            json!({"queue": {"managed": {}, "rabbitmqCluster": {}}}),
+            "queue.rabbitmqCluster excludes queue.managed and queue.external",
+        ),
+        (
+            json!({"queue": {"rabbitmqCluster": {"replicas": 2}}}),
+            "queue.rabbitmqCluster.replicas is even: write 1, 3, 5 or 7",
+        ),
+        (
+            json!({"queue": {"rabbitmqCluster": {"storage": "100Mi"}}}),
+            "queue.rabbitmqCluster.storage is not a size of at least 512Mi",
+        ),
+        (
             json!({"database": {"managed": {"storage": "lots"}}}),
             "database.managed.storage is not a size",
         ),
@@ -591,6 +603,35 @@ fn a_stack_gets_and_loses_its_cluster_only_in_a_pause() {
     }
     let more = json!({"database": {"cloudNativePG": {"instances": 3}}});
     assert_eq!(update_refusal(with, more), "");
+}
+
+#[test]
+fn a_stack_gets_and_loses_its_members_only_in_a_pause() {
+    let with = json!({"queue": {"rabbitmqCluster": {"replicas": 3}}});
+    let without = json!({"queue": {"managed": {"storage": "8Gi"}}});
+    let paused = |spec: &Value| {
+        let mut spec = spec.clone();
+        spec["paused"] = json!(true);
+        spec
+    };
+    let named = "queue.rabbitmqCluster can be added or removed only while the stack is paused";
+    for (old, new) in [(&with, &without), (&without, &with)] {
+        assert!(update_refusal(old.clone(), new.clone()).contains(named));
+        assert!(update_refusal(old.clone(), paused(new)).contains(named));
+        assert_eq!(update_refusal(paused(old), paused(new)), "");
+    }
+}
+
+#[test]
+fn a_broker_gets_members_and_loses_none() {
+    let members =
+        |number: i32| json!({"queue": {"rabbitmqCluster": {"replicas": number}}, "paused": true});
+    assert_eq!(update_refusal(members(1), members(3)), "");
+    let refusal = update_refusal(members(3), members(1));
+    assert!(
+        refusal.contains("queue.rabbitmqCluster.replicas cannot shrink"),
+        "{refusal}"
+    );
 }
 
 fn storage(size: &str) -> Value {

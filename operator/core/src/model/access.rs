@@ -69,18 +69,25 @@ pub fn find(
     if let Some(key) = key {
         return data.contains_key(key).then(|| Access::Url(key.to_owned()));
     }
-    let first = |keys: &[&'static str]| {
-        let filled = |key: &&str| data.get(*key).is_some_and(|value| !value.0.is_empty());
-        keys.iter().copied().find(filled)
-    };
-    if let Some(key) = first(&URL_KEYS) {
-        return Some(Access::Url(key.to_owned()));
+    match first(&URL_KEYS, data) {
+        Some(key) => Some(Access::Url(key.to_owned())),
+        None => find_parts(parts, data),
     }
-    first(Part::Host.keys())?;
+}
+
+/// Finds the keys with these parts of the connection settings of a server; `None` if the Secret has no host.
+pub fn find_parts(parts: &[Part], data: &BTreeMap<String, ByteString>) -> Option<Access> {
+    first(Part::Host.keys(), data)?;
     let parts = parts
         .iter()
-        .filter_map(|part| Some((*part, first(part.keys())?)));
+        .filter_map(|part| Some((*part, first(part.keys(), data)?)));
     Some(Access::Parts(parts.collect()))
+}
+
+/// Returns the first key that has a value.
+fn first(keys: &[&'static str], data: &BTreeMap<String, ByteString>) -> Option<&'static str> {
+    let filled = |key: &&str| data.get(*key).is_some_and(|value| !value.0.is_empty());
+    keys.iter().copied().find(filled)
 }
 
 /// Describes the keys that a reference needs, for error messages.

@@ -8,8 +8,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::api::{CaRef, ClientTls, CloudNativePg, SecretKeyRef};
-use crate::model::external::ExternalReference;
+use crate::model::{external::ExternalReference, store_cluster::Runner};
 
+/// What runs a Cluster.
+pub const RUNNER: Runner = Runner {
+    field: "database.cloudNativePG",
+    noun: "database",
+    kind: "Cluster",
+    api: "postgresql.cnpg.io/v1",
+    operator: "CloudNativePG",
+    versions: "CloudNativePG 1.28.3, 1.29.1 or later",
+};
 /// Label of everything that CloudNativePG makes for a Cluster, with the name of the Cluster.
 pub const CLUSTER_LABEL: &str = "cnpg.io/cluster";
 /// Annotation with the version of CloudNativePG on what it makes for a Cluster.
@@ -107,6 +116,7 @@ pub fn reference(spec: &CloudNativePg, stack: &str) -> ExternalReference {
             }),
             client_certificate_secret_ref: None,
         }),
+        by_parts: false,
     }
 }
 

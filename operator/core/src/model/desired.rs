@@ -14,6 +14,8 @@ pub struct Desired {
     pub children: Children,
     /// Objects of CloudNativePG; `None` if the cluster does not serve these kinds.
     pub database: Option<DatabaseObjects>,
+    /// Objects of RabbitMQ's operator; `None` if the cluster does not serve these kinds.
+    pub broker: Option<BrokerObjects>,
     /// Objects of the Gateway API; `None` if the cluster does not serve these kinds.
     pub gateway: Option<GatewayObjects>,
     /// Monitoring objects; `None` if the cluster does not serve these kinds.

@@ -9,6 +9,8 @@ pub struct ExternalReference {
     pub secret: SecretKeyRef,
     /// Certificates, if the spec asks for TLS.
     pub tls: Option<ClientTls>,
+    /// True when the parts of the address are read, although the Secret has a URL as well.
+    pub by_parts: bool,
 }
 
 impl ExternalReference {

@@ -22,7 +22,7 @@ use k8s_openapi::{
 
 use super::{
     access::{self, Access, Part},
-    external::TlsFile,
+    external::{ExternalReference, TlsFile},
     failure::StepFailure,
     kinds::Deletion,
     metadata::{Component, StackIdentity},
@@ -34,7 +34,7 @@ use super::{
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
 pub use claim::ClaimFact;
-pub use cluster::ClusterFact;
+pub use cluster::{BrokerFact, ClusterFact, LiveBroker};
 pub use gateway::{GatewayFacts, parents};
 pub use host_conflict::{HOST_CONFLICT, HostClaim, host_conflict, waits_for_host};
 pub use pod_contents::{PodContents, ReadSecret, ReadSecrets};
@@ -62,6 +62,8 @@ pub struct Facts {
     pub has_gateway_kinds: bool,
     /// The Cluster of CloudNativePG, if the stack has one.
     pub cluster: ClusterFact,
+    /// The RabbitmqCluster, if the stack has one.
+    pub broker_cluster: BrokerFact,
     /// The volume claim of the backups, if the spec has one and it exists.
     pub backup_claim: Option<ClaimFact>,
     /// True when the volume claim of `database.restoreFrom` exists, and either the operator made it for backups or its label
@@ -181,7 +183,7 @@ impl QueueFacts {
 pub struct QueueParts {
     /// True when the workers' Deployment exists.
     pub workers: bool,
-    /// True when the broker's StatefulSet exists.
+    /// True when the broker's StatefulSet exists, or its RabbitmqCluster has members.
     pub broker: bool,
     /// True when the broker's Service exists. A broker that the operator does not run has none.
     pub service: bool,
@@ -210,10 +212,13 @@ impl ExternalAccess {
     /// if they are missing.
     pub fn find(
         parts: &[Part],
-        reference: &SecretKeyRef,
+        reference: &ExternalReference,
         mut data: BTreeMap<String, ByteString>,
     ) -> Option<Self> {
-        let access = access::find(parts, reference.key.as_deref(), &data)?;
+        let access = match reference.by_parts {
+            true => access::find_parts(parts, &data),
+            false => access::find(parts, reference.secret.key.as_deref(), &data),
+        }?;
         // A change of any other key is no reason to restart a pod.
         data.retain(|key, _| access.keys().contains(&key.as_str()));
         Some(Self {

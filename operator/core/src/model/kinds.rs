@@ -56,6 +56,11 @@ macro_rules! child_kinds {
                 /// PostgreSQL clusters.
                 clusters: $crate::model::cloud_native_pg::Cluster, Retained;
             }
+            /// Objects of RabbitMQ's operator. They are written before the children that wait for them.
+            BrokerObjects: Optional {
+                /// Brokers of several members.
+                rabbitmq_clusters: $crate::model::rabbitmq_cluster::RabbitmqCluster, Retained;
+            }
             /// Objects of the Gateway API, with the gateway provider `GatewayAPI`. Requests depend on them, so their
             /// failure fails the stack. They are written after the children and deleted before them.
             GatewayObjects: Optional {

@@ -20,6 +20,7 @@ use super::{
     measured::{EndToEndResult, Enforcement},
     metadata::Component,
     queue_state::QueueState,
+    rabbitmq_cluster::RabbitmqCluster,
     store_state::StoreFaults,
 };
 
@@ -38,6 +39,8 @@ pub struct Live {
     pub address_overdue: bool,
     /// The Cluster of CloudNativePG, if the stack has one.
     pub cluster: Option<Arc<Cluster>>,
+    /// The RabbitmqCluster, if the stack has one.
+    pub broker_cluster: Option<Arc<RabbitmqCluster>>,
     /// HTTPRoutes of the public routes, without those that the watch has not yet seen as they were written last.
     pub http_routes: Vec<Arc<HttpRoute>>,
     /// True when a kind of the Gateway API is gone from the cluster.

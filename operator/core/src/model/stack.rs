@@ -50,7 +50,8 @@ pub use purge::Purge;
 pub use queue::{Autoscaled, BrokerOperator, Drain, Draining, Queue, Workers};
 pub use scaling::{AppScaling, Rival};
 pub use store::{
-    Cache, Credential, DatabaseCluster, ManagedStore, Store, StoreTls, StoreVolume, Vector,
+    BrokerCluster, Cache, Credential, ManagedStore, Store, StoreCluster, StoreTls, StoreVolume,
+    Vector,
 };
 pub use webhook::Webhook;
 
@@ -71,7 +72,9 @@ pub struct ValidatedStack {
     /// The database for the links; `None` while it is held.
     pub database: Option<Store>,
     /// The Cluster of CloudNativePG that holds the database, if the stack has one.
-    pub cluster: Option<DatabaseCluster>,
+    pub cluster: Option<StoreCluster>,
+    /// The RabbitmqCluster that holds the queue, if the stack has one.
+    pub broker_cluster: Option<BrokerCluster>,
     /// The cache for copies of links.
     pub cache: Option<Cache>,
     /// The job queue and its workers.
@@ -94,6 +97,8 @@ pub struct ValidatedStack {
     pub has_gateway_kinds: bool,
     /// True when the cluster serves the kinds of CloudNativePG.
     pub has_cluster_kinds: bool,
+    /// True when the cluster serves the kind of RabbitMQ's operator.
+    pub has_broker_kinds: bool,
     /// The store that finds documents by their vectors.
     pub vector: Option<Vector>,
     /// Checksum of the Secrets that the pods of a component read because the user's settings name them.

@@ -30,10 +30,12 @@ use k8s_openapi::{
 
 use super::{
     monitoring,
-    stores::{self, DATABASE_CLIENTS, Definition, common, postgres},
+    stores::{self, DATABASE_CLIENTS, Definition, common, postgres, rabbitmq},
 };
 use crate::model::{
-    desired::{Children, DatabaseObjects, Desired, GatewayObjects, MonitoringObjects},
+    desired::{
+        BrokerObjects, Children, DatabaseObjects, Desired, GatewayObjects, MonitoringObjects,
+    },
     metadata::{Component, component_name, component_of},
     stack::{App, AppScaling, ValidatedStack},
 };
@@ -48,6 +50,9 @@ pub fn build(stack: &ValidatedStack) -> Desired {
     let database = stack.has_cluster_kinds.then(|| DatabaseObjects {
         clusters: all([postgres::cluster::build(stack)]).collect(),
     });
+    let broker = stack.has_broker_kinds.then(|| BrokerObjects {
+        rabbitmq_clusters: all([rabbitmq::cluster::build(stack)]).collect(),
+    });
     let mut gateway = stack.has_gateway_kinds.then(|| GatewayObjects {
         reference_grants: all([gateway::reference_grant(stack)]).collect(),
         http_routes: all([gateway::http_route(stack), gateway::console_route(stack)]).collect(),
@@ -59,6 +64,7 @@ pub fn build(stack: &ValidatedStack) -> Desired {
     Desired {
         children,
         database,
+        broker,
         gateway,
         monitoring: monitored.then(|| MonitoringObjects {
             service_monitors: all([monitoring::service_monitor(stack)]).collect(),
@@ -98,8 +104,12 @@ pub(super) fn pod_templates(stack: &ValidatedStack) -> BTreeMap<Component, PodTe
 
 /// Returns true when every object of a component that is held stays as it is.
 fn is_whole(stack: &ValidatedStack, component: Component) -> bool {
-    // The policy of a Cluster does not wait for what CloudNativePG makes.
-    let has_cluster = component == Component::Postgres && stack.cluster.is_some();
+    // The policy of a cluster does not wait for what another operator makes.
+    let has_cluster = match component {
+        Component::Postgres => stack.cluster.is_some(),
+        Component::Rabbitmq => stack.broker_cluster.is_some(),
+        _ => false,
+    };
     !has_cluster
         && !matches!(component, Component::App | Component::Stack)
         && !stack.refused_templates.contains(&component)
@@ -242,6 +252,7 @@ fn network_policies(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
         stack.own_collector().map(|_| network_policy::otel(stack)),
     ])
     .chain(network_policy::cluster(stack))
+    .chain(network_policy::broker_cluster(stack))
     .chain(stores)
     .collect()
 }
@@ -272,6 +283,7 @@ fn disruption_budgets(stack: &ValidatedStack) -> Vec<PodDisruptionBudget> {
             .map(|queue| (Component::Worker, queue.workers.most())),
     ])
     .filter_map(|(component, replicas)| disruption_budget::build(stack, component, replicas))
+    .chain(disruption_budget::of_members(stack))
     .collect()
 }
 
@@ -294,8 +306,13 @@ fn discarded(stack: &ValidatedStack) -> Vec<Component> {
         return Vec::new();
     }
     let on = stack.profiles();
-    let off =
-        stores::all().filter(|store| store.profile.is_some_and(|profile| !on.contains(&profile)));
+    // A RabbitmqCluster and its volumes go with the stack.
+    let has_members = |store: &Definition| {
+        store.component == Component::Rabbitmq && stack.broker_cluster.is_some()
+    };
+    let off = stores::all()
+        .filter(|store| store.profile.is_some_and(|profile| !on.contains(&profile)))
+        .filter(|store| !has_members(store));
     off.map(|store| store.component).collect()
 }
 

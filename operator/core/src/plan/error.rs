@@ -1,6 +1,6 @@
 //! The errors of validation.
 
-use crate::model::{failure::StepFailure, metadata::USABLE_BY_STACKS};
+use crate::model::{failure::StepFailure, metadata::USABLE_BY_STACKS, store_cluster::Runner};
 
 /// Maximum length of a user name, a password or a key of a managed store in bytes.
 pub(in crate::plan) const MAX_CREDENTIAL: usize = 1024;
@@ -134,29 +134,33 @@ pub enum ValidateError {
     #[error("{}", .0.message)]
     Unread(StepFailure),
     /// Changes of a Cluster that the operator does not take.
-    #[error("database.cloudNativePG.template: {path} {problem}")]
+    #[error("{field}.template: {path} {problem}")]
     ClusterTemplate {
+        /// Field of the spec that has the template.
+        field: &'static str,
         /// Path in the template.
         path: String,
         /// Its problem with the remedy.
         problem: &'static str,
     },
-    /// The cluster lacks the kind of CloudNativePG.
+    /// Kubernetes lacks the kind of another operator.
     #[error(
-        "database.cloudNativePG: the cluster does not serve the kind Cluster of postgresql.cnpg.io/v1, or the operator may not read it: install CloudNativePG 1.28.3, 1.29.1 or later, and let the chart's rights include it; until then the database stays as it is"
+        "{}: the cluster does not serve the kind {} of {}, or the operator may not read it: install {}, and let the chart's rights include it; until then the {} stays as it is",
+        .0.field, .0.kind, .0.api, .0.versions, .0.noun
     )]
-    ClusterKindMissing,
+    ClusterKindMissing(&'static Runner),
     /// The version of CloudNativePG has a hole.
     #[error(
         "database.cloudNativePG: with CloudNativePG {0} whoever reads the database's metrics becomes its superuser (CVE-2026-44477): upgrade CloudNativePG to 1.28.3, 1.29.1 or later; until then the database stays as it is"
     )]
     ClusterVulnerable(String),
-    /// CloudNativePG is making the database.
-    #[error("Cluster {cluster} of CloudNativePG makes the database: {phase}")]
+    /// Another operator is making the store.
+    #[error("{} {cluster} of {} makes the {}: {phase}", .runner.kind, .runner.operator, .runner.noun)]
     ClusterStarting {
-        /// Name of the Cluster.
+        runner: &'static Runner,
+        /// Name of the object.
         cluster: String,
-        /// Phase that CloudNativePG reports.
+        /// Phase that the other operator reports.
         phase: String,
     },
     /// A Secret with a child's name does not belong to the stack.
@@ -212,7 +216,7 @@ impl ValidateError {
             Self::PodTemplate { .. } => "PodTemplateRefused",
             Self::Unread(failure) => failure.reason,
             Self::ClusterTemplate { .. } => "TemplateRefused",
-            Self::ClusterKindMissing => "ClusterKindMissing",
+            Self::ClusterKindMissing(_) => "ClusterKindMissing",
             Self::ClusterVulnerable(_) => "ClusterVulnerable",
             Self::ClusterStarting { .. } => "ClusterStarting",
             Self::NameTaken(_) | Self::ClaimTaken { .. } => "NameTaken",
@@ -242,7 +246,7 @@ impl ValidateError {
             | Self::ClaimNotUsable(_)
             | Self::HeadersNotFound(_)
             | Self::Unread(_)
-            | Self::ClusterKindMissing
+            | Self::ClusterKindMissing(_)
             | Self::ClusterVulnerable(_)
             | Self::ClusterStarting { .. }
             | Self::NameTaken(_)

@@ -12,11 +12,11 @@ use crate::{
     api::ShortenerStack,
     model::{
         checksum::CHECKSUM_KEY,
-        credentials::{JOB_IDS_KEY, MANAGEMENT_KEY},
-        external::{self, ExternalReference},
+        credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, PASSWORD_KEY, USERNAME_KEY},
+        external,
         facts::{
-            ClusterFact, CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts,
-            MissingKeys, PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
+            BrokerFact, ClusterFact, CredentialState, ExternalAccess, Facts, GatewayFacts,
+            HeaderFacts, MissingKeys, PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
         },
         metadata::StackIdentity,
     },
@@ -28,6 +28,9 @@ const PLACEHOLDER: &str = "placeholder";
 const ADDRESS: &str = "192.0.2.1";
 /// Key of an external store's address if the spec names none.
 const URL_KEY: &str = "uri";
+
+/// Keys of its parts.
+const PART_KEYS: [&str; 4] = ["host", "port", USERNAME_KEY, PASSWORD_KEY];
 
 /// Replaces what only an apply brings about by placeholders: credentials that are to be generated, and the address of
 /// the app, from which its gateway is rendered. So equal facts give an equal plan.
@@ -71,6 +74,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         has_monitoring_kinds: true,
         has_gateway_kinds: true,
         cluster: ClusterFact::Started,
+        broker_cluster: BrokerFact::started(),
         backup_claim: None,
         restore_claim_usable: Ok(true),
         vector_key: references::vector_key(spec).map(|reference| Referenced {
@@ -96,22 +100,25 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
 }
 
 fn store((component, reference): StoreReference) -> StoreFacts {
-    let Some(ExternalReference { secret, tls }) = reference else {
+    let Some(reference) = reference else {
         return StoreFacts::Managed {
             credentials: CredentialState::Generated(data(stores::keys(component))),
             running: None,
             claim: None,
         };
     };
-    let key = secret.key.as_deref().unwrap_or(URL_KEY);
+    let key = reference.secret.key.as_deref().unwrap_or(URL_KEY);
+    let keys = [&[key], &PART_KEYS[..]].concat();
     let entry = |file| TlsEntry {
         file,
         value: Some(placeholder()),
     };
     StoreFacts::External {
-        found: ExternalAccess::find(stores::parts(component), &secret, data(&[key])),
-        reference: secret,
-        tls: tls.map(|tls| external::files(&tls).into_iter().map(entry).collect()),
+        found: ExternalAccess::find(stores::parts(component), &reference, data(&keys)),
+        tls: reference
+            .tls
+            .map(|tls| external::files(&tls).into_iter().map(entry).collect()),
+        reference: reference.secret,
     }
 }
 

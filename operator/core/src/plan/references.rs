@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::PodSpec;
 
 use super::{
     pod_settings,
-    stores::{self, Definition, postgres},
+    stores::{self, Definition, postgres, rabbitmq},
 };
 use crate::{
     api::{ApiKeyRef, BackupBucket, Profile, ShortenerStack, ShortenerStackSpec},
@@ -36,6 +36,14 @@ pub fn optional(spec: &ShortenerStackSpec, stack: &str) -> Vec<StoreReference> {
         profile.is_some_and(|profile| spec.profiles.contains(&profile)) && (store.wanted)(spec)
     });
     on.map(|store| reference(store, spec, stack)).collect()
+}
+
+/// Returns the queue of a stack whose profile is off and that is drained. An external broker is not drained.
+pub fn drained(spec: &ShortenerStackSpec, stack: &str) -> StoreReference {
+    match spec.queue.rabbitmq_cluster {
+        Some(_) => reference(&rabbitmq::STORE, spec, stack),
+        None => (Component::Rabbitmq, None),
+    }
 }
 
 fn reference(store: &Definition, spec: &ShortenerStackSpec, stack: &str) -> StoreReference {
@@ -127,7 +135,7 @@ fn added<'a>(
 /// Returns the components of a spec that run pods.
 fn with_pods(spec: &ShortenerStackSpec, stack: &str, draining: bool) -> BTreeSet<Component> {
     let queue = draining || spec.profiles.contains(&Profile::Queue);
-    let drained = draining.then_some((Component::Rabbitmq, None));
+    let drained = draining.then(|| drained(spec, stack));
     let stores = iter::once(database(spec, stack))
         .chain(optional(spec, stack))
         .chain(drained);

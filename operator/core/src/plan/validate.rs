@@ -37,10 +37,13 @@ use crate::{
         checksum::CHECKSUM_KEY,
         credentials,
         defaults::Defaults,
-        facts::{ClusterFact, CredentialState, Facts, MissingKeys, StoreFacts},
+        facts::{
+            BrokerFact, ClusterFact, CredentialState, Facts, MissingKeys, QueueFacts, StoreFacts,
+        },
         metadata::Component,
         stack::{
-            App, Autoscaled, Credential, DatabaseCluster, Purge, Store, ValidatedStack, Workers,
+            App, Autoscaled, BrokerCluster, Credential, Purge, Queue, Store, StoreCluster,
+            ValidatedStack, Workers,
         },
         worker_demand::WorkerCount,
     },
@@ -77,11 +80,9 @@ pub fn validate(
     let (database, cluster) = database(&near, facts.database, &facts.cluster, &mut held);
     let cache = optional.remove(&Component::Cache);
     let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
-    let draining = drain(stack, &facts.queue).draining();
     let workers = workers(spec, defaults, scaling::workers(spec, &facts.queue));
-    let queue = optional.remove(&Component::Rabbitmq);
-    let queue = queue.map(|store| rabbitmq::resolve(&near, store, workers, draining));
-    let queue = queue.and_then(|queue| held.part(Component::Rabbitmq, queue));
+    let queue = (optional.remove(&Component::Rabbitmq), &facts.broker_cluster);
+    let (queue, broker_cluster) = self::queue(&near, queue, (workers, &facts.queue), &mut held);
     let vector = optional.remove(&Component::Qdrant);
     let vector = vector.map(|store| qdrant::resolve(&near, store, facts.vector_key));
     let vector = vector.and_then(|vector| held.part(Component::Qdrant, vector));
@@ -100,6 +101,7 @@ pub fn validate(
         backup: backup::backup(&near, &identity, database.as_ref(), facts.backup_claim),
         database,
         cluster,
+        broker_cluster,
         cache,
         queue,
         purge: purge(spec),
@@ -110,6 +112,7 @@ pub fn validate(
         has_monitoring_kinds: facts.has_monitoring_kinds,
         has_gateway_kinds: facts.has_gateway_kinds,
         has_cluster_kinds: facts.cluster != ClusterFact::Unserved,
+        has_broker_kinds: facts.broker_cluster.state != ClusterFact::Unserved,
         vector,
         user_checksums: contents::checksums(&near, &facts.contents, &mut held),
         checksum_key,
@@ -133,13 +136,30 @@ fn database(
     facts: StoreFacts,
     fact: &ClusterFact,
     held: &mut HeldComponents,
-) -> (Option<Store>, Option<DatabaseCluster>) {
+) -> (Option<Store>, Option<StoreCluster>) {
     let cluster = postgres::cluster::wanted(near.stack, near.defaults);
     let Some(cluster) = held.part(Component::Postgres, cluster) else {
         return (None, None);
     };
     let database = postgres::resolve(near, facts, fact);
     (held.part(Component::Postgres, database), cluster)
+}
+
+/// Returns the queue, if there are facts about its broker, and the RabbitmqCluster that holds it, if the stack asks for one.
+fn queue(
+    near: &StoreContext<'_>,
+    (facts, fact): (Option<StoreFacts>, &BrokerFact),
+    (workers, known): (Workers, &QueueFacts),
+    held: &mut HeldComponents,
+) -> (Option<Queue>, Option<BrokerCluster>) {
+    let draining = drain(near.stack, known).draining();
+    let cluster = rabbitmq::cluster::wanted(near.stack, fact, draining.is_some(), near.defaults);
+    let Some(cluster) = held.part(Component::Rabbitmq, cluster) else {
+        return (None, None);
+    };
+    let queue = facts.map(|facts| rabbitmq::resolve(near, (facts, &fact.state), workers, draining));
+    let queue = queue.and_then(|queue| held.part(Component::Rabbitmq, queue));
+    (queue, cluster)
 }
 
 /// Checks the requests in annotations, and the components that are resolved in any case. Returns those that are held.

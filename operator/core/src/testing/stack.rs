@@ -22,12 +22,12 @@ use crate::{
     api::ShortenerStackSpec,
     model::{
         checksum::CHECKSUM_KEY,
-        credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, USERNAME_KEY},
+        credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, PASSWORD_KEY, USERNAME_KEY},
         defaults::{Defaults, Images, PodTemplatePolicy},
-        external::{self, ExternalReference},
+        external,
         facts::{
-            ClusterFact, CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts,
-            MissingKeys, PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
+            BrokerFact, ClusterFact, CredentialState, ExternalAccess, Facts, GatewayFacts,
+            HeaderFacts, MissingKeys, PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
         },
         metadata::StackIdentity,
         stack::{Backend, Collector, Store, ValidatedStack},
@@ -103,6 +103,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         has_monitoring_kinds: false,
         has_gateway_kinds: false,
         cluster: ClusterFact::Started,
+        broker_cluster: BrokerFact::started(),
         backup_claim: None,
         restore_claim_usable: Ok(true),
         vector_key: references::vector_key(spec).map(|reference| Referenced {
@@ -133,11 +134,12 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
 }
 
 fn store((component, reference): StoreReference) -> StoreFacts {
+    let keys = ["uri", "host", "port", USERNAME_KEY, PASSWORD_KEY];
     match reference {
-        Some(ExternalReference { secret, tls }) => StoreFacts::External {
-            found: ExternalAccess::find(stores::parts(component), &secret, data(&["uri"])),
-            reference: secret,
-            tls: tls.map(|tls| {
+        Some(reference) => StoreFacts::External {
+            found: ExternalAccess::find(stores::parts(component), &reference, data(&keys)),
+            reference: reference.secret,
+            tls: reference.tls.map(|tls| {
                 let value = Some(ByteString(b"s3cret".to_vec()));
                 let files = external::files(&tls).into_iter();
                 files

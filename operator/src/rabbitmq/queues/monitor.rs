@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt, stream::FuturesUnordered};
+use futures::{StreamExt, future::try_join_all, stream::FuturesUnordered};
 use shortener_operator_core::model::{
     metadata::StackKey,
     queue_state::{Depths, Report},
@@ -162,15 +162,20 @@ impl Monitor {
         answer
     }
 
-    /// Returns the number of dropped dead letters. A broker without metrics is no reason to distrust its other answers.
+    /// Returns the number of dropped dead letters, which each member counts for itself. A broker without metrics is no reason
+    /// to distrust its other answers.
     async fn dropped(&self, (namespace, name): &StackKey, target: &Target) -> Option<u64> {
-        let dropped = counters::dropped(&self.transport, &target.metrics_url, LIMIT).await;
-        dropped
+        let members = target.metrics_urls.iter();
+        let counts = members.map(|url| counters::dropped(&self.transport, url, LIMIT));
+        let counts = try_join_all(counts)
+            .await
             .inspect_err(|error| {
                 tracing::debug!(stack = %name, %namespace, %error, "the broker's metrics cannot be read");
             })
-            .ok()
-            .flatten()
+            .ok()?;
+        counts
+            .into_iter()
+            .try_fold(0, |sum: u64, count| Some(sum.saturating_add(count?)))
     }
 }
 
@@ -225,7 +230,7 @@ mod tests {
     fn target(host: &str) -> Target {
         Target {
             url: format!("http://{host}:15672"),
-            metrics_url: format!("http://{host}:15692"),
+            metrics_urls: vec![format!("http://{host}:15692")],
             login: Login {
                 username: "shortener".to_owned(),
                 password: "s3cret".to_owned(),

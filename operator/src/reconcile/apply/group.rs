@@ -3,7 +3,9 @@
 use shortener_operator_core::{
     child_kinds,
     model::{
-        desired::{Children, DatabaseObjects, GatewayObjects, Item, MonitoringObjects},
+        desired::{
+            BrokerObjects, Children, DatabaseObjects, GatewayObjects, Item, MonitoringObjects,
+        },
         kinds::Deletion,
         metadata::StackIdentity,
     },

@@ -14,6 +14,7 @@ use shortener_operator_core::model::{
     gateway_api::HttpRoute,
     live::{Live, Workload},
     metadata::{Component, StackIdentity, component_name},
+    rabbitmq_cluster::{self, RabbitmqCluster},
 };
 
 use crate::reconcile::context::Scope;
@@ -31,6 +32,8 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         address_overdue: !ingresses.is_empty() && ingresses.iter().all(|ingress| is_old(ingress)),
         ingresses,
         cluster: inventory.kept::<Cluster>(namespace, &cloud_native_pg::name(stack)),
+        broker_cluster: inventory
+            .kept::<RabbitmqCluster>(namespace, &rabbitmq_cluster::name(stack)),
         http_routes: http_routes(scope, identity),
         pods: inventory.of_stack::<Pod>(namespace, stack),
         queue: scope.context.queues.record(&identity.key()).seen().clone(),

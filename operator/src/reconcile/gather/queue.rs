@@ -15,10 +15,11 @@ use shortener_operator_core::{
     },
 };
 
+use super::broker_cluster;
 use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
-/// Environment variable of the app that holds the address of the queue.
-const QUEUE_URL: &str = "QUEUE_URL";
+/// Beginning of the environment variables of the app that hold the address of the queue.
+const QUEUE: &str = "QUEUE_";
 
 /// Reads the facts about the queue. While its profile is on, nothing depends on its objects.
 pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> QueueFacts {
@@ -33,7 +34,8 @@ pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdent
     }
     let parts = QueueParts {
         workers: is_ours::<Deployment>(scope, identity, Component::Worker),
-        broker: is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq),
+        broker: is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq)
+            || (stack.spec.queue.rabbitmq_cluster.is_some() && has_members(scope, identity)),
         service: is_ours::<Service>(scope, identity, Component::Rabbitmq),
     };
     let facts = QueueFacts {
@@ -67,6 +69,12 @@ fn is_ours<K: Child>(scope: &Scope, identity: &StackIdentity, component: Compone
     })
 }
 
+/// Returns true when the stack's RabbitmqCluster has members, or is to have some.
+fn has_members(scope: &Scope, identity: &StackIdentity) -> bool {
+    let broker = broker_cluster(scope, identity).live;
+    broker.is_some_and(|broker| broker.members > 0)
+}
+
 /// Returns true when every pod of the app that could publish is gone: the pods of the old template, and the
 /// terminating pods that finish their last requests.
 fn closed(scope: &Scope, identity: &StackIdentity) -> bool {
@@ -95,7 +103,7 @@ fn rolled_out_without_queue(app: &Deployment) -> bool {
         .flat_map(|container| container.env.iter().flatten());
     let status = app.status.clone().unwrap_or_default();
     let wanted = spec.replicas.unwrap_or(1);
-    !env.any(|variable| variable.name == QUEUE_URL)
+    !env.any(|variable| variable.name.starts_with(QUEUE))
         && status.observed_generation >= app.metadata.generation
         && status.replicas.unwrap_or_default() == status.updated_replicas.unwrap_or_default()
         && status.updated_replicas.unwrap_or_default() >= wanted
@@ -127,6 +135,11 @@ mod tests {
             (
                 json!([{"name": "QUEUE_URL", "value": "amqp://"}]),
                 settled,
+                false,
+            ),
+            (
+                json!([{"name": "QUEUE_HOST", "value": "acme-mq"}]),
+                json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2}),
                 false,
             ),
             (

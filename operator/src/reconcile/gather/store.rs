@@ -55,17 +55,16 @@ pub(super) async fn facts(
     let Some(external) = external else {
         return managed(scope, identity, component).await;
     };
-    let reference = external.secret;
-    let secret = read_secret(scope, identity, &reference.name).await?;
+    let secret = read_secret(scope, identity, &external.secret.name).await?;
     let tls = match &external.tls {
         Some(tls) => Some(certificates(scope, identity, tls).await?),
         None => None,
     };
     Ok(StoreFacts::External {
         found: secret.and_then(|secret| {
-            ExternalAccess::find(stores::parts(component), &reference, secret.data?)
+            ExternalAccess::find(stores::parts(component), &external, secret.data?)
         }),
-        reference,
+        reference: external.secret,
         tls,
     })
 }

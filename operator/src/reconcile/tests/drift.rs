@@ -75,8 +75,8 @@ fn names<K: Kind>(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// Starts stacks that have an object of every kind together: a stack has either Ingresses or an HTTPRoute, and either a
-/// database of its own or a Cluster.
+/// Starts stacks that have an object of every kind together: a stack has either Ingresses or an HTTPRoute, and either
+/// stores of its own or clusters of other operators.
 async fn with_every_kind(policy: &str) -> [World; 3] {
     let with_ingresses = json!({
         "monitoring": {"enabled": true},
@@ -92,11 +92,16 @@ async fn with_every_kind(policy: &str) -> [World; 3] {
         },
         "deletionPolicy": policy,
     });
-    let with_a_cluster = json!({"database": {"cloudNativePG": {}}, "deletionPolicy": policy});
+    let with_clusters = json!({
+        "profiles": ["queue"],
+        "database": {"cloudNativePG": {}},
+        "queue": {"rabbitmqCluster": {}},
+        "deletionPolicy": policy,
+    });
     [
         World::with_optional_kinds(with_ingresses).await,
         World::with_optional_kinds(with_a_route).await,
-        World::with_optional_kinds(with_a_cluster).await,
+        World::with_optional_kinds(with_clusters).await,
     ]
 }
 

@@ -1,29 +1,30 @@
-//! The state of a stack's Cluster of CloudNativePG, as the operator reads it before it decides.
+//! The state of the clusters of a stack's stores that other operators run, as this operator reads it before it decides.
 
 use crate::model::{
     cloud_native_pg::{Cluster, is_vulnerable},
     kinds::Deletion,
     metadata::StackIdentity,
     ownership::{Ownership, ownership},
+    rabbitmq_cluster::{MEMBERS_BEFORE, RabbitmqCluster},
 };
 
-/// The Cluster that holds the database of a stack.
+/// The cluster that holds the data of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClusterFact {
-    /// The cluster does not serve the kind, or the operator may not list it.
+    /// Kubernetes does not serve the kind, or the operator may not list it.
     #[default]
     Unserved,
-    /// Its database is not made yet; with the phase that CloudNativePG reports, if it does.
+    /// It has not served yet; with the phase that its operator reports, if it does.
     Starting(Option<String>),
-    /// A version of CloudNativePG runs it that must not.
+    /// A version of its operator runs it that must not.
     Vulnerable(String),
-    /// Its database has been made. It may be unavailable now.
+    /// It has served. It may be unavailable now.
     Started,
 }
 
 impl ClusterFact {
-    /// Returns the fact about the live object of the Cluster's name, if there is one, and the version of CloudNativePG, if
-    /// that is known.
+    /// Returns the fact about the live Cluster of CloudNativePG of the name, if there is one, and the version of
+    /// CloudNativePG, if that is known.
     pub fn of(live: Option<&Cluster>, version: Option<&str>, identity: &StackIdentity) -> Self {
         if let Some(version) = version.filter(|version| is_vulnerable(version)) {
             return Self::Vulnerable(version.to_owned());
@@ -35,6 +36,59 @@ impl ClusterFact {
             Some(cluster) if cluster.has_started() => Self::Started,
             // That of others is reported when the operator cannot write it.
             other => Self::Starting(other.and_then(Cluster::phase)),
+        }
+    }
+}
+
+/// The RabbitmqCluster that holds the queue of a stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrokerFact {
+    pub state: ClusterFact,
+    /// What the live one asks for, if there is one and it belongs to the stack.
+    pub live: Option<LiveBroker>,
+}
+
+/// What a RabbitmqCluster asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveBroker {
+    /// Number of members; 0 while it is stopped.
+    pub members: i64,
+    /// The only number of members with which RabbitMQ's operator starts it again, if it is stopped.
+    pub restarts_with: Option<i32>,
+    /// Image of the members.
+    pub image: Option<String>,
+}
+
+impl BrokerFact {
+    /// Returns the fact about one that has served, of which nothing else is known.
+    pub fn started() -> Self {
+        Self {
+            state: ClusterFact::Started,
+            live: None,
+        }
+    }
+
+    /// Returns the fact about the live RabbitmqCluster of the name, if there is one.
+    pub fn of(live: Option<&RabbitmqCluster>, identity: &StackIdentity) -> Self {
+        let is_ours = |live: &&RabbitmqCluster| {
+            ownership(&live.metadata, identity, Deletion::Retained) == Ownership::Ours
+        };
+        let live = live.filter(is_ours);
+        let state = match live {
+            Some(cluster) if cluster.has_started() => ClusterFact::Started,
+            other => ClusterFact::Starting(other.and_then(RabbitmqCluster::phase)),
+        };
+        let annotation = |live: &RabbitmqCluster| {
+            let annotations = live.metadata.annotations.as_ref()?;
+            annotations.get(MEMBERS_BEFORE)?.parse().ok()
+        };
+        Self {
+            state,
+            live: live.map(|live| LiveBroker {
+                members: live.replicas().unwrap_or_default(),
+                restarts_with: annotation(live),
+                image: live.image().map(str::to_owned),
+            }),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
 pub struct Queue {
     /// The broker.
     pub store: Store,
-    /// The operator's own user of a broker that it runs.
+    /// The operator's own user of a broker that it runs, or the only user of a RabbitmqCluster.
     pub operator: Option<BrokerOperator>,
     /// Limits of the queues of a broker that the operator runs.
     pub limits: QueueLimits,
@@ -38,7 +38,7 @@ impl Queue {
     /// Returns the users of the broker, if the operator runs it.
     pub fn users(&self) -> Option<Users<'_>> {
         let broker = self.store.managed()?;
-        let operator = self.operator.as_ref()?;
+        let operator = self.operator_user()?;
         let entry = |key: &str| broker.credentials.data.get(key);
         Some(Users {
             programs: User {
@@ -46,11 +46,17 @@ impl Queue {
                 password: &entry(PASSWORD_KEY)?.0,
                 salt: salt(&broker.checksum),
             },
-            operator: User {
-                name: operator.username.as_str().into(),
-                password: &operator.password.0,
-                salt: salt(&operator.checksum),
-            },
+            operator,
+        })
+    }
+
+    /// Returns the operator's own user of a broker whose state it watches.
+    pub fn operator_user(&self) -> Option<User<'_>> {
+        let operator = self.operator.as_ref()?;
+        Some(User {
+            name: operator.username.as_str().into(),
+            password: &operator.password.0,
+            salt: salt(&operator.checksum),
         })
     }
 }
@@ -62,7 +68,7 @@ fn salt(checksum: &str) -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// The operator's own user of a broker that it runs. `Debug` redacts the password.
+/// The user with which the operator uses a broker's management API. `Debug` redacts the password.
 #[derive(Clone, PartialEq)]
 pub struct BrokerOperator {
     pub username: String,

@@ -48,17 +48,27 @@ pub struct Vector {
     pub distance: Distance,
 }
 
-/// A PostgreSQL cluster that CloudNativePG runs.
+/// Servers of a store that another operator runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DatabaseCluster {
+pub struct StoreCluster {
     /// Number of servers.
-    pub instances: i32,
+    pub members: i32,
     /// Size of the volume of each.
     pub storage: Quantity,
     /// Storage class of the volumes; the default of the cluster if absent.
     pub storage_class: Option<String>,
-    /// The user's changes of the Cluster's spec.
+    /// The user's changes of the spec that the other operator takes.
     pub template: Map<String, Value>,
+}
+
+/// The members of a broker that RabbitMQ's operator runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BrokerCluster {
+    pub servers: StoreCluster,
+    /// Number of members that run now: none while they are not needed.
+    pub running: i32,
+    /// Image of the members, unless the template names one.
+    pub image: String,
 }
 
 /// A server that holds data of the stack.

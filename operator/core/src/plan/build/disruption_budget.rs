@@ -5,6 +5,7 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
+use super::network_policy::members_of;
 use crate::model::{
     metadata::{Component, component_name, selector},
     stack::ValidatedStack,
@@ -29,6 +30,16 @@ pub fn build(
         }),
         ..PodDisruptionBudget::default()
     })
+}
+
+/// Returns the PodDisruptionBudget `<stack>-rabbitmq` for the members of a broker, for which RabbitMQ's operator makes none.
+pub fn of_members(stack: &ValidatedStack) -> Option<PodDisruptionBudget> {
+    let members = stack.broker_cluster.as_ref()?.servers.members;
+    let mut budget = build(stack, Component::Rabbitmq, members)?;
+    if let Some(spec) = &mut budget.spec {
+        spec.selector = members_of(stack).pod_selector;
+    }
+    Some(budget)
 }
 
 #[cfg(test)]

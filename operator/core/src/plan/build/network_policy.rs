@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-pub(super) use cluster::cluster;
+pub(super) use cluster::{broker_cluster, cluster, members_of};
 
 /// Ports of DNS servers: of most clusters, and of OpenShift.
 const DNS_PORTS: [i32; 2] = [53, 5353];

@@ -64,11 +64,13 @@ crate::child_kinds!(titles);
 fn names(stack: &ValidatedStack) -> Vec<String> {
     let desired = build(stack);
     let database = desired.database.unwrap_or_default();
+    let broker = desired.broker.unwrap_or_default();
     let gateway = desired.gateway.unwrap_or_default();
     let monitoring = desired.monitoring.unwrap_or_default();
     [
         desired.children.titles(),
         database.titles(),
+        broker.titles(),
         gateway.titles(),
         monitoring.titles(),
     ]

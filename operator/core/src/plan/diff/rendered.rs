@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use super::ChildName;
 use crate::model::{
-    desired::{Children, DatabaseObjects, Desired, GatewayObjects, MonitoringObjects},
+    desired::{
+        BrokerObjects, Children, DatabaseObjects, Desired, GatewayObjects, MonitoringObjects,
+    },
     kinds::Deletion,
 };
 
@@ -81,6 +83,9 @@ pub(super) fn children(desired: &Desired) -> Result<Vec<Rendered>, serde_json::E
     if let Some(database) = &desired.database {
         all.extend(database.rendered()?);
     }
+    if let Some(broker) = &desired.broker {
+        all.extend(broker.rendered()?);
+    }
     if let Some(gateway) = &desired.gateway {
         all.extend(gateway.rendered()?);
     }
@@ -97,6 +102,9 @@ pub(super) fn ends(desired: &Desired) -> Ends {
         kinds.extend(Children::kinds());
         if desired.database.is_some() {
             kinds.extend(DatabaseObjects::kinds());
+        }
+        if desired.broker.is_some() {
+            kinds.extend(BrokerObjects::kinds());
         }
         if desired.gateway.is_some() {
             kinds.extend(GatewayObjects::kinds());
@@ -119,7 +127,8 @@ pub(super) fn ends(desired: &Desired) -> Ends {
 pub(super) fn retained() -> Vec<String> {
     let kinds = Children::kinds()
         .into_iter()
-        .chain(DatabaseObjects::kinds());
+        .chain(DatabaseObjects::kinds())
+        .chain(BrokerObjects::kinds());
     kinds
         .filter(|(_, deletion)| *deletion == Deletion::Retained)
         .map(|(kind, _)| kind)

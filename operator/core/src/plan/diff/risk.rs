@@ -9,6 +9,7 @@ use super::{Changes, ChildName, LiveChildren, Plan};
 use crate::model::{
     drift::FieldChange,
     metadata::{Component, component_name},
+    rabbitmq_cluster::{self, RabbitmqCluster},
     stack::{Drain, RestorePlace},
 };
 
@@ -103,7 +104,10 @@ fn collection(plan: &Plan, changes: &Changes) -> Option<Risk> {
 
 /// Returns the queue that ends.
 fn queue(plan: &Plan, live: &LiveChildren, changes: &Changes) -> Option<Risk> {
-    let child = server(plan, Component::Rabbitmq);
+    let (broker, child) = match plan.stack.broker_cluster {
+        Some(_) => ("its members", members(plan)),
+        None => ("the broker", server(plan, Component::Rabbitmq)),
+    };
     if !live.contains_key(&child) {
         return None;
     }
@@ -114,7 +118,7 @@ fn queue(plan: &Plan, live: &LiveChildren, changes: &Changes) -> Option<Risk> {
                 None => "the number of jobs that are left is unknown".to_owned(),
             };
             let message = format!(
-                "its profile is off: the app takes no more jobs, and the broker and the workers are deleted once the queue is empty ({left})"
+                "its profile is off: the app takes no more jobs, and {broker} and the workers are deleted once the queue is empty ({left})"
             );
             (RiskReason::QueueDrains, message)
         }
@@ -174,6 +178,14 @@ fn restored(plan: &Plan, changes: &Changes) -> Option<Risk> {
             "the database begins with the backup {backup} of the {place}: links that were disabled or deleted after it redirect again, so disable them before the gateway is public"
         ),
     })
+}
+
+/// Returns the RabbitmqCluster of the stack.
+fn members(plan: &Plan) -> ChildName {
+    ChildName {
+        kind: RabbitmqCluster::kind(&()).into_owned(),
+        name: rabbitmq_cluster::name(&plan.stack.identity.name),
+    }
 }
 
 /// Returns the name of the server of a store.

@@ -197,17 +197,24 @@ fn a_profile_that_is_off_leaves_its_volume_unless_the_data_is_to_be_deleted() {
 
 #[test]
 fn a_queue_that_drains_tells_how_many_jobs_are_left() {
-    let draining = Plan {
-        drain: Drain::Draining(Draining {
-            closed: true,
-            left: Some(3),
-            workers: true,
-        }),
-        ..plan(every_profile().draining())
-    };
-    let changes = diff(&draining, &live(every_profile())).unwrap();
-    assert_eq!(reasons(&changes), [RiskReason::QueueDrains]);
-    assert!(changes.risks[0].message.contains("3 jobs are left"));
+    let with_members = minimal_stack().rabbitmq_cluster(json!({}));
+    for (stack, broker) in [
+        (every_profile(), "StatefulSet/acme-rabbitmq"),
+        (with_members, "RabbitmqCluster/acme-mq"),
+    ] {
+        let draining = Plan {
+            drain: Drain::Draining(Draining {
+                closed: true,
+                left: Some(3),
+                workers: true,
+            }),
+            ..plan(stack.clone().draining())
+        };
+        let changes = diff(&draining, &live(stack)).unwrap();
+        assert_eq!(reasons(&changes), [RiskReason::QueueDrains]);
+        assert!(changes.risks[0].message.contains("3 jobs are left"));
+        assert_eq!(changes.risks[0].child, child(broker));
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod growth;
 mod resolve;
 mod service;
 mod stateful_set;
+mod template;
 mod version;
 
 pub(in crate::plan) use claim::claim;
@@ -20,4 +21,5 @@ pub(in crate::plan) use service::service;
 pub(in crate::plan) use stateful_set::security_context;
 pub(in crate::plan) use stateful_set::stateful_set;
 pub(super) use stateful_set::{container_ports, data_volume};
+pub(super) use template::{Template, merged};
 pub(super) use version::{Offered, Rule, Steps};

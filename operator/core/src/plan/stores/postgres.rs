@@ -89,6 +89,7 @@ fn external(spec: &ShortenerStackSpec, stack: &str) -> Option<ExternalReference>
     Some(ExternalReference {
         secret: external.secret_ref.clone(),
         tls: external.tls.as_ref().map(|tls| tls.client.clone()),
+        by_parts: false,
     })
 }
 

@@ -76,6 +76,7 @@ fn external(spec: &ShortenerStackSpec, _: &str) -> Option<ExternalReference> {
     Some(ExternalReference {
         secret: external.secret_ref.clone(),
         tls: external.tls.clone(),
+        by_parts: false,
     })
 }
 

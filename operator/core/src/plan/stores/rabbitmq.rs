@@ -1,5 +1,7 @@
-//! The broker: one RabbitMQ server with a volume of its own and its management UI.
+//! The broker: one RabbitMQ server with a volume of its own and its management UI, or the members that RabbitMQ's operator
+//! runs.
 
+pub(in crate::plan) mod cluster;
 mod condition;
 mod config_map;
 mod definitions;
@@ -22,6 +24,7 @@ use crate::{
         credentials::{PASSWORD_KEY, USERNAME_KEY},
         external::ExternalReference,
         metadata::Component,
+        rabbitmq_cluster,
         topology::{MANAGEMENT_PORT, METRICS_PORT},
     },
     plan::objects::pod,
@@ -58,7 +61,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     }),
 };
 
-const PORT: i32 = 5672;
+pub(in crate::plan) const PORT: i32 = 5672;
 const PORTS: [Port; 3] = [
     Port {
         name: PORT_NAME,
@@ -82,12 +85,16 @@ const PORTS: [Port; 3] = [
 /// Name of the server's port.
 const PORT_NAME: &str = "amqp";
 
-/// Returns the references to the Secrets of an external broker.
-fn external(spec: &ShortenerStackSpec, _: &str) -> Option<ExternalReference> {
+/// Returns the references to the Secrets of a broker that the operator does not run.
+fn external(spec: &ShortenerStackSpec, stack: &str) -> Option<ExternalReference> {
+    if spec.queue.rabbitmq_cluster.is_some() {
+        return Some(rabbitmq_cluster::reference(stack));
+    }
     let external = spec.queue.external.as_ref()?;
     Some(ExternalReference {
         secret: external.secret_ref.clone(),
         tls: external.tls.clone(),
+        by_parts: false,
     })
 }
 

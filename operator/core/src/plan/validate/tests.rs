@@ -19,8 +19,8 @@ use crate::{
         defaults::PodTemplatePolicy,
         external,
         facts::{
-            ClaimFact, ClusterFact, CredentialState, ExternalAccess, GatewayFacts, HeaderFacts,
-            MissingKeys, PodContents, QueueFacts, RunningServer, StoreFacts, TlsEntry,
+            BrokerFact, ClaimFact, ClusterFact, CredentialState, ExternalAccess, GatewayFacts,
+            HeaderFacts, MissingKeys, PodContents, QueueFacts, RunningServer, StoreFacts, TlsEntry,
         },
         failure::StepFailure,
         gateway_api::LiveGateway,
@@ -52,6 +52,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         headers: None,
         has_monitoring_kinds: false,
         cluster: ClusterFact::Started,
+        broker_cluster: BrokerFact::started(),
         has_gateway_kinds: false,
         backup_claim: None,
         restore_claim_usable: Ok(false),

@@ -36,6 +36,15 @@ impl ValidatedStack {
         self
     }
 
+    /// Turns the queue on, in a RabbitmqCluster of these settings.
+    pub fn rabbitmq_cluster(mut self, settings: Value) -> Self {
+        let queue = json!({"rabbitmqCluster": settings});
+        let stack = resolved(json!({"profiles": ["queue"], "queue": queue}));
+        self.queue = stack.queue;
+        self.broker_cluster = stack.broker_cluster;
+        self
+    }
+
     /// Turns backups and their verification on. The volume for them is of the default size.
     pub fn backed_up(mut self) -> Self {
         let verify = json!({"schedule": "17 5 * * 0"});

@@ -1,7 +1,10 @@
-//! The NetworkPolicy of the servers that CloudNativePG runs.
+//! The NetworkPolicies of the servers that other operators run.
 
 use k8s_openapi::{
-    api::networking::v1::{NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer},
+    api::networking::v1::{
+        NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
+        NetworkPolicyPort,
+    },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
 
@@ -10,9 +13,11 @@ use crate::{
     model::{
         cloud_native_pg::{CLUSTER_LABEL, METRICS_PORT, PORT, STATUS_PORT, name},
         metadata::{Component, NAME_LABEL},
+        rabbitmq_cluster::{self, MEMBER_PORTS, TOOL_PORTS},
         stack::ValidatedStack,
+        topology::{MANAGEMENT_PORT, METRICS_PORT as BROKER_METRICS_PORT},
     },
-    plan::stores::DATABASE_CLIENTS,
+    plan::stores::{DATABASE_CLIENTS, JOB_CLIENTS, rabbitmq},
 };
 
 /// Value of the name label on the pods of CloudNativePG's operator.
@@ -37,6 +42,44 @@ pub(in crate::plan::build) fn cluster(stack: &ValidatedStack) -> Option<NetworkP
         spec.pod_selector = servers(stack).pod_selector;
     }
     Some(policy)
+}
+
+/// Returns the NetworkPolicy `<stack>-rabbitmq` for the members of a broker: the stack's programs, the management API for the
+/// operator, other members, and scrapes. RabbitMQ's operator reaches them through the API server. What a member connects to
+/// stays open: names, other members and the API server.
+pub(in crate::plan::build) fn broker_cluster(stack: &ValidatedStack) -> Option<NetworkPolicy> {
+    stack.broker_cluster.as_ref()?;
+    let members = members_of(stack);
+    let rules = vec![
+        allow(clients(stack, &JOB_CLIENTS), rabbitmq::PORT),
+        allow(vec![stack.operator.clone()], MANAGEMENT_PORT.into()),
+        allow(scrapers(stack), BROKER_METRICS_PORT.into()),
+        between(&members),
+    ];
+    let mut policy = policy(stack, Component::Rabbitmq, rules);
+    if let Some(spec) = &mut policy.spec {
+        spec.pod_selector = members.pod_selector;
+    }
+    Some(policy)
+}
+
+/// Returns the rule for connections between members.
+fn between(members: &NetworkPolicyPeer) -> NetworkPolicyIngressRule {
+    let [first, last] = TOOL_PORTS;
+    let tools = NetworkPolicyPort {
+        end_port: Some(last),
+        ..ip_port("TCP", first)
+    };
+    let ports = MEMBER_PORTS.map(|port| ip_port("TCP", port)).into_iter();
+    NetworkPolicyIngressRule {
+        from: Some(vec![members.clone()]),
+        ports: Some(ports.chain([tools]).collect()),
+    }
+}
+
+/// Returns the peer for the members of a stack's broker.
+pub(in crate::plan::build) fn members_of(stack: &ValidatedStack) -> NetworkPolicyPeer {
+    labelled(NAME_LABEL, &rabbitmq_cluster::name(&stack.identity.name))
 }
 
 /// Returns the rule for connections to the servers.
@@ -67,5 +110,21 @@ fn labelled(key: &str, value: &str) -> NetworkPolicyPeer {
             ..LabelSelector::default()
         }),
         ..NetworkPolicyPeer::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn members_are_reached_by_the_programs_the_operator_scrapers_and_each_other() {
+        let stack = minimal_stack().rabbitmq_cluster(json!({}));
+        let policy = broker_cluster(&stack).unwrap();
+        golden("network-policy-rabbitmq-cluster", &policy);
+        assert_eq!(broker_cluster(&minimal_stack().queue()), None);
     }
 }

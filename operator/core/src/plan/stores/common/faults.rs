@@ -6,6 +6,7 @@ use crate::{
         external::TlsFileKind,
         metadata::{Component, component_name},
         stack::{Store, StoreTls},
+        store_cluster::Runner,
         store_state::{StoreFault, StoreFaults},
     },
     plan::{
@@ -29,7 +30,8 @@ pub(super) fn external(
     (secret, tls): (&str, Option<&StoreTls>),
     without: &str,
 ) -> Verdict {
-    let told = told(view, component, "external", &Settings { secret, tls });
+    let field = format!("{}.external", stores::field(component));
+    let told = told(view, component, &field, &Settings { secret, tls });
     told.unwrap_or_else(|| {
         Verdict::yes(
             "External",
@@ -38,19 +40,19 @@ pub(super) fn external(
     })
 }
 
-/// Returns the verdict on a database that CloudNativePG runs, if the stack's programs say why they cannot use it. While
+/// Returns the verdict on a store that another operator runs, if the stack's programs say why they cannot use it. While
 /// another server takes over, none of them gets an answer.
-pub(in crate::plan::stores) fn of_cluster(view: View<'_>, is_ready: bool) -> Option<Verdict> {
-    let Store::External { secret, tls, .. } = view.stack.database.as_ref()? else {
+pub(in crate::plan::stores) fn of_cluster(
+    view: View<'_>,
+    component: Component,
+    runner: &Runner,
+    is_ready: bool,
+) -> Option<Verdict> {
+    let Store::External { secret, tls, .. } = (stores::of(component)?.store)(view.stack)? else {
         return None;
     };
     let tls = tls.as_ref();
-    let told = told(
-        view,
-        Component::Postgres,
-        "cloudNativePG",
-        &Settings { secret, tls },
-    )?;
+    let told = told(view, component, runner.field, &Settings { secret, tls })?;
     (is_ready || told.reason != StoreFault::Unreachable.reason()).then_some(told)
 }
 
@@ -65,11 +67,7 @@ fn told(
     if view.stack.stopped {
         return None;
     }
-    let message = format!(
-        "{}.{field}: {}",
-        store.field,
-        sentence(fault, store, settings)
-    );
+    let message = format!("{field}: {}", sentence(fault, store, settings));
     Some(Verdict::fault(fault.reason(), message))
 }
 

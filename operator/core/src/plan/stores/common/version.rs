@@ -130,6 +130,12 @@ impl Rule {
         }
     }
 
+    /// Returns true when a step leads from one image to another. Between images whose versions are unknown, none does.
+    pub(in crate::plan::stores) fn leads(&self, from: &str, to: &str) -> bool {
+        let versions = self.version(from).zip(self.version(to));
+        from == to || versions.is_some_and(|(from, to)| self.step(from, to).is_ok())
+    }
+
     fn data<'a>(&self, facts: &'a StoreFacts) -> Data<'a> {
         let StoreFacts::Managed {
             claim: Some(claim), ..

@@ -4,21 +4,19 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube_core::ResourceExt;
 use serde_json::{Map, Value, json};
 
-mod template;
-
 use super::{DATABASE, connections};
 use crate::{
     api::{DEFAULT_STORAGE, ShortenerStack},
     model::{
-        cloud_native_pg::{Cluster, ClusterSpec, HIBERNATION, READY, name},
+        cloud_native_pg::{Cluster, ClusterSpec, HIBERNATION, READY, RUNNER, name},
         defaults::Defaults,
         facts::ClusterFact,
         metadata::Component,
-        stack::{DatabaseCluster, ValidatedStack},
+        stack::{StoreCluster, ValidatedStack},
     },
     plan::{
         error::ValidateError,
-        stores::common,
+        stores::common::{self, Template, merged},
         verdict::{Verdict, View},
     },
 };
@@ -36,6 +34,53 @@ const STUCK: [&str; 6] = [
     "Unable to create required cluster objects",
 ];
 
+const TEMPLATE: Template = Template {
+    field: RUNNER.field,
+    admitted: &[
+        "affinity.additionalPodAffinity",
+        "affinity.additionalPodAntiAffinity",
+        "affinity.enablePodAntiAffinity",
+        "affinity.nodeAffinity",
+        "affinity.nodeSelector",
+        "affinity.podAntiAffinityType",
+        "affinity.tolerations",
+        "affinity.topologyKey",
+        "bootstrap.initdb.dataChecksums",
+        "bootstrap.initdb.database",
+        "bootstrap.initdb.owner",
+        "enablePDB",
+        "failoverDelay",
+        "imageName",
+        "logLevel",
+        "maxSyncReplicas",
+        "minSyncReplicas",
+        "nodeMaintenanceWindow",
+        "postgresql.parameters",
+        "postgresql.synchronous",
+        "primaryUpdateMethod",
+        "primaryUpdateStrategy",
+        "resources",
+        "smartShutdownTimeout",
+        "startDelay",
+        "stopDelay",
+        "storage",
+        "switchoverDelay",
+        "topologySpreadConstraints",
+        "walStorage",
+    ],
+    never: &[
+        (
+            "instances",
+            "stands beside the template: set database.cloudNativePG.instances",
+        ),
+        // CloudNativePG's version stands on the Secret that it makes itself.
+        (
+            "bootstrap.initdb.secret",
+            "would keep CloudNativePG from making the Secret that the stack reads: remove it",
+        ),
+    ],
+};
+
 /// Returns the Cluster that a stack asks for, if it asks for one.
 ///
 /// # Errors
@@ -43,15 +88,15 @@ const STUCK: [&str; 6] = [
 pub(in crate::plan) fn wanted(
     stack: &ShortenerStack,
     defaults: &Defaults,
-) -> Result<Option<DatabaseCluster>, ValidateError> {
+) -> Result<Option<StoreCluster>, ValidateError> {
     let Some(wanted) = stack.spec.database.cloud_native_pg.as_deref() else {
         return Ok(None);
     };
     let template = wanted.template.clone().unwrap_or_default();
-    template::check(&template, defaults.is_restricted())?;
+    TEMPLATE.check(&template, defaults.is_restricted())?;
     let storage = wanted.storage.as_deref().unwrap_or(DEFAULT_STORAGE);
-    Ok(Some(DatabaseCluster {
-        instances: wanted.instances,
+    Ok(Some(StoreCluster {
+        members: wanted.instances,
         storage: Quantity(storage.to_owned()),
         storage_class: wanted.storage_class_name.clone(),
         template,
@@ -68,9 +113,10 @@ pub(super) fn check(stack: &ShortenerStack, fact: &ClusterFact) -> Result<(), Va
     }
     match fact {
         ClusterFact::Started => Ok(()),
-        ClusterFact::Unserved => Err(ValidateError::ClusterKindMissing),
+        ClusterFact::Unserved => Err(ValidateError::ClusterKindMissing(&RUNNER)),
         ClusterFact::Vulnerable(version) => Err(ValidateError::ClusterVulnerable(version.clone())),
         ClusterFact::Starting(phase) => Err(ValidateError::ClusterStarting {
+            runner: &RUNNER,
             cluster: name(&stack.name_any()),
             phase: phase.as_deref().unwrap_or("it has not begun").to_owned(),
         }),
@@ -94,17 +140,17 @@ pub(in crate::plan) fn build(stack: &ValidatedStack) -> Option<Cluster> {
     })
 }
 
-fn spec(wanted: &DatabaseCluster) -> Map<String, Value> {
+fn spec(wanted: &StoreCluster) -> Map<String, Value> {
     let mut spec = json!({
-        "instances": wanted.instances,
+        "instances": wanted.members,
         // A budget for one server would never let its node be drained.
-        "enablePDB": wanted.instances > 1,
+        "enablePDB": wanted.members > 1,
         "storage": {"size": wanted.storage},
         "postgresql": {"parameters": {"max_connections": connections::MAX.to_string()}},
         // The programs keep their connections, so a server that waits for the end of them waits for nothing.
         "smartShutdownTimeout": SMART_SHUTDOWN,
     });
-    if let Some(synchronous) = synchronous(wanted.instances) {
+    if let Some(synchronous) = synchronous(wanted.members) {
         spec["postgresql"]["synchronous"] = synchronous;
     }
     if let Some(class) = &wanted.storage_class {
@@ -114,11 +160,7 @@ fn spec(wanted: &DatabaseCluster) -> Map<String, Value> {
     if !wanted.template.contains_key("bootstrap") {
         spec["bootstrap"] = json!({"initdb": {"database": DATABASE, "owner": DATABASE}});
     }
-    json_patch::merge(&mut spec, &Value::Object(wanted.template.clone()));
-    match spec {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
+    merged(spec, wanted.template.clone())
 }
 
 /// Returns the settings of synchronous replication: with three servers, what was acknowledged is on two, and one may be
@@ -148,7 +190,7 @@ pub(super) fn verdict(view: View<'_>, without: &str) -> Verdict {
     let conditions = status.map(|status| status.conditions.as_slice());
     let mut conditions = conditions.unwrap_or_default().iter();
     let is_ready = conditions.any(|found| found.type_ == READY && found.status == "True");
-    if let Some(verdict) = common::of_cluster(view, is_ready) {
+    if let Some(verdict) = common::of_cluster(view, Component::Postgres, &RUNNER, is_ready) {
         return verdict;
     }
     let ready = status.map_or(0, |status| status.ready_instances);
@@ -156,7 +198,7 @@ pub(super) fn verdict(view: View<'_>, without: &str) -> Verdict {
         .stack
         .cluster
         .as_ref()
-        .map_or(0, |cluster| cluster.instances);
+        .map_or(0, |cluster| cluster.members);
     let said = live.and_then(Cluster::phase).unwrap_or_default();
     let message =
         format!("{ready} of {wanted} servers of Cluster {cluster} are ready ({said}); {without}");
@@ -217,6 +259,42 @@ mod tests {
         assert_eq!(settings(1), (Value::Null, Value::Null, json!(false)));
         assert_eq!(settings(2), (json!("preferred"), json!(false), json!(true)));
         assert_eq!(settings(3), (json!("required"), json!(true), json!(true)));
+    }
+
+    #[test]
+    fn a_template_refers_to_nothing_else_and_hides_no_secret() {
+        let refused = |template: Value, restricted| {
+            let found = TEMPLATE.check(template.as_object().unwrap(), restricted);
+            found.map_err(|error| error.to_string()).err()
+        };
+        let plain = json!({
+            "imageName": "ghcr.io/cloudnative-pg/postgresql:18.1",
+            "postgresql": {"parameters": {"shared_buffers": "1GB"}, "synchronous": {"number": 1}},
+            "affinity": {"topologyKey": "topology.kubernetes.io/zone"},
+            "resources": {"limits": {"memory": "4Gi"}},
+        });
+        assert_eq!(refused(plain, true), None);
+        for template in [
+            json!({"superuserSecret": {"name": "x"}}),
+            json!({"postgresql": {"ldap": {}}}),
+            json!({"inheritedMetadata": {"labels": {}}}),
+            json!({"managed": {"services": {}}}),
+            json!({"bootstrap": {"recovery": {}}}),
+        ] {
+            assert!(refused(template.clone(), true).is_some(), "{template}");
+            assert_eq!(refused(template, false), None);
+        }
+        let own = json!({"bootstrap": {"initdb": {"secret": {"name": "mine"}}}});
+        assert!(
+            refused(own, false)
+                .unwrap()
+                .contains("bootstrap.initdb.secret would keep")
+        );
+        let number = refused(json!({"instances": 5}), false).unwrap();
+        assert!(
+            number.ends_with("set database.cloudNativePG.instances"),
+            "{number}"
+        );
     }
 
     #[test]

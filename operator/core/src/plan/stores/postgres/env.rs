@@ -48,7 +48,7 @@ pub(super) fn env(stack: &ValidatedStack, component: Component) -> Vec<EnvVar> {
 fn replica(stack: &ValidatedStack) -> Option<EnvVar> {
     let cluster = stack.cluster.as_ref()?;
     let host = cloud_native_pg::replica_host(&stack.identity.name);
-    (cluster.instances > 1).then(|| pod::env("DATABASE_REPLICA_HOST", host))
+    (cluster.members > 1).then(|| pod::env("DATABASE_REPLICA_HOST", host))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! `QueueReady`: the managed broker accepts jobs, or the broker is external.
 
+use super::cluster::{self, CLUSTER_READY};
 use crate::{
     model::{
         metadata::{Component, FORCE_DISABLE, component_name},
         queue_state::{DeadLetterRoom, QueueState, Report},
+        rabbitmq_cluster,
         stack::{Draining, Queue, Store},
     },
     plan::{
@@ -25,13 +27,22 @@ fn verdict(view: View<'_>, queue: &Queue) -> Verdict {
     if let Some(draining) = queue.draining {
         return Verdict::yes(DRAINING, drain(view, queue, draining));
     }
-    let verdict = common::ready(
-        view,
-        Component::Rabbitmq,
-        &queue.store,
-        "its queue depth is unknown to the operator, and its administrator sets the delivery limit",
-    );
-    if !verdict.holds || matches!(queue.store, Store::External { .. }) {
+    let members = view.stack.broker_cluster.as_ref();
+    let verdict = match members {
+        Some(members) => cluster::verdict(
+            view,
+            members,
+            "while more than half of them are ready, jobs are taken and processed",
+        ),
+        None => common::ready(
+            view,
+            Component::Rabbitmq,
+            &queue.store,
+            "its queue depth is unknown to the operator, and its administrator sets the delivery limit",
+        ),
+    };
+    let is_others = members.is_none() && matches!(queue.store, Store::External { .. });
+    if !verdict.holds || is_others {
         return verdict;
     }
     match &view.live.queue {
@@ -41,7 +52,8 @@ fn verdict(view: View<'_>, queue: &Queue) -> Verdict {
             "BrokerAlarm",
             format!(
                 "the broker accepts no jobs because it is out of memory or disk ({alarm}): let the workers catch up, or \
-                 raise spec.queue.managed.storage or spec.queue.managed.resources"
+                 raise {}",
+                room(members.is_some())
             ),
         ),
         QueueState::Unreachable(why) => Verdict::yes(
@@ -53,20 +65,37 @@ fn verdict(view: View<'_>, queue: &Queue) -> Verdict {
             ..
         }) => full(*room == DeadLetterRoom::Exceeded),
         QueueState::Report(Report { disabled_flags, .. })
-            if !disabled_flags.is_empty() && verdict.reason == PODS_READY =>
+            if !disabled_flags.is_empty()
+                && [PODS_READY, CLUSTER_READY].contains(&verdict.reason) =>
         {
-            flags_off(&view.stack.identity.name, disabled_flags)
+            flags_off(&pod(view), disabled_flags)
         }
         QueueState::Unknown | QueueState::Report(_) => verdict,
     }
 }
 
+/// Returns the fields that give a broker more room.
+fn room(has_members: bool) -> &'static str {
+    match has_members {
+        true => "spec.queue.rabbitmqCluster.storage or template.resources",
+        false => "spec.queue.managed.storage or spec.queue.managed.resources",
+    }
+}
+
+/// Returns the name of the first pod of the broker.
+fn pod(view: View<'_>) -> String {
+    let stack = &view.stack.identity.name;
+    match view.stack.broker_cluster {
+        Some(_) => format!("{}-server-0", rabbitmq_cluster::name(stack)),
+        None => format!("{}-0", component_name(stack, Component::Rabbitmq)),
+    }
+}
+
 /// Returns the verdict on a broker with feature flags that the next minor version needs.
-fn flags_off(stack: &str, flags: &[String]) -> Verdict {
-    let server = component_name(stack, Component::Rabbitmq);
+fn flags_off(pod: &str, flags: &[String]) -> Verdict {
     let message = format!(
         "the broker accepts jobs, but the feature flags {} are off, and the next minor version of RabbitMQ needs them: run \
-         kubectl exec {server}-0 -c rabbitmq -- rabbitmqctl enable_feature_flag all, after which the version before cannot return",
+         kubectl exec {pod} -c rabbitmq -- rabbitmqctl enable_feature_flag all, after which the version before cannot return",
         flags.join(", ")
     );
     Verdict::yes("FeatureFlagsDisabled", message)

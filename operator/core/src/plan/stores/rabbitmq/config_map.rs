@@ -23,6 +23,14 @@ const RESOLVER_TEXT: &str = "{file, hosts, \"/etc/hosts\"}.\n{lookup, [file]}.\n
 /// Bytes of the volume that must stay free of messages.
 const DISK_FREE: u64 = 100 << 20;
 
+/// Beginnings of the lines that the members of a broker share with a managed one.
+const SHARED: [&str; 4] = [
+    "log.",
+    "vm_memory_high_watermark.",
+    "disk_free_limit.",
+    "raft.",
+];
+
 /// Returns the files of the configuration, or `None` if the operator does not run a broker.
 pub(super) fn files(stack: &ValidatedStack) -> Option<BTreeMap<String, String>> {
     let queue = stack.queue.as_ref()?;
@@ -32,6 +40,23 @@ pub(super) fn files(stack: &ValidatedStack) -> Option<BTreeMap<String, String>> 
         (PLUGINS.to_owned(), PLUGINS_TEXT.to_owned()),
         (RESOLVER.to_owned(), RESOLVER_TEXT.to_owned()),
     ]))
+}
+
+/// Returns the lines for the members of a broker that RabbitMQ's operator runs, which has its own for the rest: those of a
+/// managed broker that are about limits and the log, and that a queue gets a copy on every member, also on a new one.
+pub(super) fn of_members(members: i32) -> String {
+    let managed = include_str!("rabbitmq.conf").replace("%DISK_FREE%", &DISK_FREE.to_string());
+    let shared = managed
+        .lines()
+        .filter(|line| SHARED.iter().any(|prefix| line.starts_with(prefix)));
+    let reconciliation = [
+        "enabled = true".to_owned(),
+        format!("target_group_size = {members}"),
+    ];
+    let reconciliation = reconciliation
+        .map(|setting| format!("quorum_queue.continuous_membership_reconciliation.{setting}"));
+    let lines = shared.map(str::to_owned).chain(reconciliation);
+    lines.map(|line| line + "\n").collect()
 }
 
 /// Returns the text of the configuration.

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::ByteString;
 use kube_core::ResourceExt;
 
-use super::default_resources;
+use super::{cluster, default_resources};
 use crate::{
     api::QueueSpec,
     model::{
-        credentials::{OPERATOR_PASSWORD_KEY, USERNAME_KEY},
-        facts::{CredentialState, StoreFacts},
+        credentials::{OPERATOR_PASSWORD_KEY, PASSWORD_KEY, USERNAME_KEY},
+        facts::{ClusterFact, CredentialState, ExternalAccess, StoreFacts},
         metadata::{Component, component_name},
         quantity,
         stack::{BrokerOperator, Draining, Queue, Workers},
@@ -41,13 +41,14 @@ pub(in crate::plan::stores) const RULE: Rule = Rule {
     instead: "",
 };
 
-/// Resolves the queue. `workers` take its jobs.
+/// Resolves the queue. `workers` take its jobs, unless it is in a RabbitmqCluster that has not started.
 pub(in crate::plan) fn resolve(
     context: &StoreContext<'_>,
-    facts: StoreFacts,
+    (facts, cluster): (StoreFacts, &ClusterFact),
     workers: Workers,
     draining: Option<Draining>,
 ) -> Result<Queue, ValidateError> {
+    cluster::check(context.stack, cluster)?;
     let spec = &context.stack.spec.queue;
     let managed = spec.managed.as_deref().cloned().unwrap_or_default();
     let default = context.defaults.images.rabbitmq.as_str();
@@ -87,19 +88,25 @@ pub(in crate::plan) fn resolve(
     })
 }
 
-/// Returns the operator's own user of a managed broker. Its first password follows from the stack's own key, which is
+/// Returns the user with which the operator uses the management API. That of a RabbitmqCluster is its default user, because
+/// nothing else makes one. On a managed broker it has its own. Its first password follows from the stack's own key, which is
 /// random, so a Secret that is restored without it needs no more than the user and the password of the programs. As soon
 /// as the Secret has a password, that one counts.
 fn operator(
     context: &StoreContext<'_>,
     facts: &StoreFacts,
 ) -> Result<Option<BrokerOperator>, ValidateError> {
-    let StoreFacts::Managed {
-        credentials: CredentialState::Existing(data) | CredentialState::Generated(data),
-        ..
-    } = facts
-    else {
-        return Ok(None);
+    let data = match facts {
+        StoreFacts::Managed {
+            credentials: CredentialState::Existing(data) | CredentialState::Generated(data),
+            ..
+        } => data,
+        StoreFacts::External {
+            found: Some(found), ..
+        } if context.stack.spec.queue.rabbitmq_cluster.is_some() => {
+            return Ok(default_user(context, found));
+        }
+        _ => return Ok(None),
     };
     let Some(programs) = data.get(USERNAME_KEY) else {
         return Ok(None);
@@ -118,6 +125,15 @@ fn operator(
         password,
         checksum: context.checksum(&entry),
     }))
+}
+
+fn default_user(context: &StoreContext<'_>, found: &ExternalAccess) -> Option<BrokerOperator> {
+    let entry = |key: &str| found.entries.get(key).cloned();
+    Some(BrokerOperator {
+        username: String::from_utf8_lossy(&entry(USERNAME_KEY)?.0).into_owned(),
+        password: entry(PASSWORD_KEY)?,
+        checksum: context.checksum(&found.entries),
+    })
 }
 
 fn queue_limits(spec: &QueueSpec) -> Result<QueueLimits, ValidateError> {

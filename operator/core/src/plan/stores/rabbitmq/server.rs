@@ -26,10 +26,19 @@ const CONFIG_PATH: &str = "/etc/shortener/config";
 const DEFINITIONS_PATH: &str = "/etc/shortener/definitions";
 /// Directory of files that need not outlive the pod.
 const SCRATCH_PATH: &str = "/run/rabbitmq";
-/// Arguments of the Erlang VM. Busy-waiting schedulers would use a whole core while idle. Erlang's distribution port
-/// is needed only inside the pod.
-const ERLANG_ARGUMENTS: &str =
-    "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}";
+/// Variable with the arguments of the Erlang VM.
+const ARGUMENTS: &str = "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS";
+/// Busy-waiting schedulers would use a whole core while idle.
+const IDLE_SCHEDULERS: &str = "+sbwt none +sbwtdcpu none +sbwtdio none";
+/// Erlang's distribution port is needed only inside the pod.
+const INSIDE_ONLY: &str = "-kernel inet_dist_use_interface {127,0,0,1}";
+/// Variables with which the Erlang VM uses no more memory than it needs.
+const SPARING: [(&str, &str); 2] = [
+    // A dump of the whole memory would not fit.
+    ("ERL_CRASH_DUMP_SECONDS", "0"),
+    // Otherwise the port tables take the size of the node's limit of open files, up to gigabytes.
+    ("ERL_MAX_PORTS", "4096"),
+];
 
 /// Returns the checksum of the operator's user and the digest of the configuration. The definitions are not part of it: a
 /// new password changes the checksum of its user, and new limits reach the running server.
@@ -78,7 +87,8 @@ fn server(settings: &Pod) -> Container {
 }
 
 fn env() -> Vec<EnvVar> {
-    [
+    let arguments = format!("{IDLE_SCHEDULERS} {INSIDE_ONLY}");
+    let first = [
         // The node name is part of the path of its data. The pod's name would be stable enough, but only this name
         // resolves without a DNS server, which the network policy blocks.
         ("RABBITMQ_NODENAME", "rabbit@localhost"),
@@ -94,16 +104,16 @@ fn env() -> Vec<EnvVar> {
         ("RABBITMQ_LOGS", "-"),
         // The server opens an empty log file in this directory anyway.
         ("RABBITMQ_LOG_BASE", SCRATCH_PATH),
-        // A dump of the whole memory would not fit.
-        ("ERL_CRASH_DUMP_SECONDS", "0"),
-        // Otherwise the port tables take the size of the node's limit of open files, up to gigabytes.
-        ("ERL_MAX_PORTS", "4096"),
-        ("ERL_EPMD_ADDRESS", "127.0.0.1"),
-        ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", ERLANG_ARGUMENTS),
-    ]
-    .into_iter()
-    .map(|(name, value)| pod::env(name, value))
-    .collect()
+    ];
+    let last = [("ERL_EPMD_ADDRESS", "127.0.0.1"), (ARGUMENTS, &arguments)];
+    let all = first.into_iter().chain(SPARING).chain(last);
+    all.map(|(name, value)| pod::env(name, value)).collect()
+}
+
+/// Returns the variables for a member of a broker that RabbitMQ's operator runs, which has its own for the rest.
+pub(super) fn of_member() -> Vec<EnvVar> {
+    let all = SPARING.into_iter().chain([(ARGUMENTS, IDLE_SCHEDULERS)]);
+    all.map(|(name, value)| pod::env(name, value)).collect()
 }
 
 /// Returns a probe that opens a TCP connection. `rabbitmq-diagnostics` would start an Erlang VM for each probe, which
