@@ -185,6 +185,7 @@ cluster_stage() {
   more check 'CloudNativePG' e2e/cluster/addons/cloudnative-pg.sh
   more check 'KEDA' e2e/cluster/addons/keda.sh
   more check 'metrics-server' e2e/cluster/addons/metrics-server.sh
+  more check "RabbitMQ's operator" e2e/cluster/addons/rabbitmq-operator.sh
   if [[ $everything == no ]]; then
     left_out=("${slow_cluster_tests[@]/#/--skip=}")
     left_out_one_by_one=("${slow_serial_tests[@]/#/--skip=}")

@@ -11,11 +11,12 @@ operator_namespace=shortener-system
 cluster_is_up=no
 # The tests that only `make test-all` runs, because of their time: of the target `cluster` the second protocol of each
 # gateway, backends that are away, which the tests of the app and the worker have without a cluster, and what needs an object
-# store, CloudNativePG or KEDA, which take minutes to compile; of the target `serial` what needs minutes, or metrics-server.
+# store, CloudNativePG, RabbitMQ's operator or KEDA, which take minutes to compile; of the target `serial` what needs minutes,
+# or metrics-server.
 # shellcheck disable=SC2034 # not every script that sources this file runs tests
 slow_cluster_tests=(
   ::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: outages:: cache_nonsense:: backup_bucket:: cloud_native_pg::
-  workers_by_keda::
+  rabbitmq_cluster:: workers_by_keda::
 )
 # shellcheck disable=SC2034
 slow_serial_tests=(

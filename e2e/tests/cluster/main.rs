@@ -33,6 +33,7 @@ mod postgres_move;
 mod public_tasks;
 mod purge;
 mod queue;
+mod rabbitmq_cluster;
 mod references;
 mod short_links;
 mod sign_in;
