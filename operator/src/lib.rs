@@ -2,10 +2,11 @@
 //!
 //! The crate `shortener-operator-core` makes every decision and is pure. This crate reads the facts, writes the
 //! objects, talks to brokers, asks pods and tries what users and intruders would. Its modules use only those after them in this list:
-//! [`run`] and [`cli`], [`short_links`], [`reconcile`], [`kubernetes`], [`probes`], [`rabbitmq`], [`registry`] and [`transport`],
+//! [`run`] and [`cli`], [`short_links`] and [`drills`], [`reconcile`], [`kubernetes`], [`probes`], [`rabbitmq`], [`registry`] and [`transport`],
 //! [`leadership`], [`server`], [`telemetry`].
 
 pub mod cli;
+pub mod drills;
 pub mod kubernetes;
 pub mod leadership;
 pub mod probes;

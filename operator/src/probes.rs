@@ -96,6 +96,11 @@ impl<S: Subject> Probes<S> {
         self.record_if(stack, |_| true, record);
     }
 
+    /// Returns what is tried with a stack.
+    pub fn subject(&self, stack: &StackKey) -> Option<S> {
+        self.read(stack, |probe| probe.subject.clone())
+    }
+
     /// Returns the known result of a stack; `None` until there is one.
     pub fn known(&self, stack: &StackKey) -> Option<S::Answer> {
         self.read(stack, |probe| probe.finding.known().cloned())?

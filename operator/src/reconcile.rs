@@ -9,6 +9,7 @@ pub mod controller;
 mod follow;
 pub mod gather;
 mod guarded;
+mod lift;
 pub mod missing_pods;
 mod pace;
 mod plan_only;
@@ -109,6 +110,7 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
         Ok(stack) => Box::pin(reconcile_stack(stack, &guarded.1, &scope)).await,
         Err(invalid) => {
             let identity = StackIdentity::of(&*guarded).ok_or(Error::Incomplete)?;
+            lift::lift(&scope, &identity, None).await;
             Box::pin(timeout(
                 REPORT_TIME,
                 report::unreadable(&scope, &identity, invalid),
@@ -147,13 +149,25 @@ async fn reconcile_stack(
         return Ok(Action::requeue(DEFINITION_RECHECK));
     }
     follow::links(scope, &identity);
+    let done = told(stack, unknown, scope, &identity).await;
+    lift::lift(scope, &identity, Some(stack)).await;
+    done
+}
+
+/// Runs the steps, and reports a failure of which the status does not say anything yet.
+async fn told(
+    stack: &ShortenerStack,
+    unknown: &[String],
+    scope: &Scope,
+    identity: &StackIdentity,
+) -> Result<Action, Error> {
     let done = match unknown {
-        [] => steps(stack, scope, &identity).await,
+        [] => steps(stack, scope, identity).await,
         fields => Err(Error::UnknownFields(fields.join(", "))),
     };
     match done {
         Err(error) if error.is_untold() => {
-            let live = apply::observe(scope, &identity);
+            let live = apply::observe(scope, identity);
             tell(scope, stack, Outcome::Failed(error.failure(), &live)).await?;
             Err(error)
         }
@@ -190,6 +204,11 @@ async fn steps(
     };
     if unread {
         rest = rest.min(READ_RECHECK);
+    }
+    if let Some(drill) = &validated.drill {
+        let left = drill.until.duration_since((scope.context.clock)());
+        // The store is given back exactly at the end, whoever else is alive by then.
+        rest = rest.min(Duration::try_from(left).unwrap_or_default());
     }
     if stack.spec.paused {
         let (mut live, written) = apply::pause(scope, identity).await;

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 
 use crate::{
     cli::settings::Settings,
+    drills,
     kubernetes::{client, definition},
     leadership::{
         elector::{Election, Elector, Lost},
@@ -211,7 +212,7 @@ impl Leader {
     }
 }
 
-/// Runs one controller of stacks per scope, and that of the ShortLinks, until `stop`, unless the resource definition is older than this program, then lets reconciles in flight finish. The loss of the lease aborts
+/// Runs one controller of stacks per scope, and those of the ShortLinks and the drills, until `stop`, unless the resource definition is older than this program, then lets reconciles in flight finish. The loss of the lease aborts
 /// all of them, and is returned when none runs any more.
 async fn control(
     (context, apps): (Arc<Context>, Apps),
@@ -245,6 +246,11 @@ async fn work(
         context.clone(),
         scopes.clone(),
         apps,
+        stop.clone(),
+    ));
+    controllers.spawn(drills::run(
+        context.clone(),
+        end_to_end::network(),
         stop.clone(),
     ));
     for scope in scopes {

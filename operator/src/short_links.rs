@@ -24,7 +24,9 @@ use futures::{
 };
 use kube::runtime::reflector::Store;
 use shortener_operator_core::{
-    api::ShortLink, model::metadata::StackKey, plan::short_links::names,
+    api::ShortLink,
+    model::metadata::StackKey,
+    plan::short_links::{names, target},
 };
 use tokio::{
     sync::{Notify, Semaphore},
@@ -33,7 +35,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    kubernetes::{short_links::watch, watch_report::Reports},
+    kubernetes::{
+        beside_stacks::{Watched, watch},
+        watch_report::Reports,
+    },
     leadership::write_deadline::WriteDeadline,
     reconcile::context::{Context, covers},
     transport::Transport,
@@ -123,7 +128,7 @@ fn watch_all(
             health: &context.health,
             namespace: namespace.as_deref(),
         };
-        let (store, stacks) = watch(&context.client, reports);
+        let Watched { store, stacks, .. } = watch(&context.client, reports, target);
         stores.push(store);
         changed.push(stacks);
     }

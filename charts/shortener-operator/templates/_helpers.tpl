@@ -204,6 +204,13 @@ chart's value to use instead. */}}
 - apiGroups: [shortener.dev]
   resources: [shortlinks/status]
   verbs: [patch]
+# Drills are created by others. The operator writes what they show.
+- apiGroups: [shortener.dev]
+  resources: [shortenerdrills]
+  verbs: [list, watch]
+- apiGroups: [shortener.dev]
+  resources: [shortenerdrills/status]
+  verbs: [patch]
 - apiGroups: [apps]
   resources: [deployments, statefulsets]
   verbs: [get, list, watch, create, patch, delete]

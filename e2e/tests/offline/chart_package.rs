@@ -11,7 +11,11 @@ use crate::{
 
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 /// The files of the resource definitions.
-const DEFINITIONS: [&str; 2] = ["shortenerstack.yaml", "shortlink.yaml"];
+const DEFINITIONS: [&str; 3] = [
+    "shortenerstack.yaml",
+    "shortlink.yaml",
+    "shortenerdrill.yaml",
+];
 /// A folder for temporary files.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
@@ -60,7 +64,8 @@ fn the_annotations_for_artifact_hub_are_true() -> Result<()> {
     assert_eq!(annotation(CHART, "images")?, json!(images));
     let sample = documents(&read("e2e/samples/demo.yaml")?)?;
     let links = documents(&read("examples/kustomize/links/links.yaml")?)?;
-    let examples = json!([sample[0], links[1]]);
+    let drill = documents(&read("examples/drill.yaml")?)?;
+    let examples = json!([sample[0], links[1], drill[1]]);
     assert_eq!(annotation(DEFINITION, "crdsExamples")?, examples);
     let level = annotation(CHART, "operatorCapabilities")?;
     let level = level.as_str().context("the level is no text")?;

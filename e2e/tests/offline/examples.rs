@@ -98,7 +98,7 @@ fn gitops_tools_do_not_prune_the_resource_definition() -> Result<()> {
         "argocd.argoproj.io/sync-options": "Prune=false",
         "kustomize.toolkit.fluxcd.io/prune": "disabled",
     });
-    assert_eq!(rendered.len(), 2);
+    assert_eq!(rendered.len(), 3);
     for definition in rendered {
         assert_eq!(definition["kind"], "CustomResourceDefinition");
         assert_eq!(definition["metadata"]["annotations"], kept);

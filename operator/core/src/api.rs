@@ -1,4 +1,4 @@
-//! The custom resources `ShortenerStack` and `ShortLink`: their fields, defaults and admission rules. They contain no
+//! The custom resources `ShortenerStack`, `ShortLink` and `ShortenerDrill`: their fields, defaults and admission rules. They contain no
 //! behaviour.
 //!
 //! Large parts that most stacks lack are boxes, because the operator keeps every stack in memory.
@@ -12,6 +12,7 @@ mod component;
 mod console;
 mod database;
 mod destinations;
+mod drill;
 mod gateway;
 mod links;
 mod logs;
@@ -42,6 +43,11 @@ pub use database::{
     DatabaseSpec, ExternalDatabase, ManagedDatabase, RestoreFrom, SecretKeyRef,
 };
 pub use destinations::DestinationsSpec;
+pub use drill::{
+    DrillPhase, DrillPromise, DrillRequest, DrillVerdict, DrilledStackRef, DrilledStore,
+    DrillsSpec, JobReport, LONGEST_DRILL, RequestReport, ShortenerDrill, ShortenerDrillSpec,
+    ShortenerDrillStatus,
+};
 pub use gateway::{
     AuthProxySpec, EndToEndProbe, GatewayAuth, GatewayCors, GatewayProvider, GatewayServiceSpec,
     GatewayServiceType, GatewaySpec, GatewayTls, GroupScopes, Hsts, KeyRateLimits, KeyScope,

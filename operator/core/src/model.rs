@@ -10,6 +10,7 @@ pub mod credentials;
 pub mod defaults;
 pub mod desired;
 pub mod drift;
+pub mod drill;
 pub mod entry_point;
 pub mod external;
 pub mod facts;

@@ -7,6 +7,7 @@ pub mod conditions;
 mod deletion_cost;
 pub mod diff;
 mod drain;
+pub mod drills;
 mod error;
 mod foresight;
 mod monitoring;

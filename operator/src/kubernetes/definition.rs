@@ -1,6 +1,6 @@
 //! The resource definitions of the cluster beside those of this program. An older one lacks fields, and the API server drops
 //! them from every stack: without `gateway.auth`, for example, the operator would open the API. A cluster without ShortLinks
-//! is no older one.
+//! or drills is no older one.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use http::{Request, header::ACCEPT};
 use kube::{Client, Resource};
 use serde_json::Value;
 use shortener_operator_core::{
-    api::{ShortLink, ShortenerStack},
-    definition::{missing_fields, missing_link_fields},
+    api::{ShortLink, ShortenerDrill, ShortenerStack},
+    definition::{missing_drill_fields, missing_fields, missing_link_fields},
 };
 use tokio::time::{sleep, timeout};
 
@@ -102,6 +102,9 @@ fn outdated(document: &Value) -> Option<String> {
     let of_links = spec(&ShortLink::kind(&())).map(missing_link_fields);
     let of_links = of_links.into_iter().flatten();
     missing.extend(of_links.map(|field| format!("{field} of ShortLinks")));
+    let of_drills = spec(&ShortenerDrill::kind(&())).map(missing_drill_fields);
+    let of_drills = of_drills.into_iter().flatten();
+    missing.extend(of_drills.map(|field| format!("{field} of ShortenerDrills")));
     (!missing.is_empty()).then(|| {
         format!(
             "the resource definition is older than this operator (version {}) and lacks {}: upgrade the chart \

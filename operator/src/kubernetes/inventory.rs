@@ -370,6 +370,13 @@ mod tests {
             // A ShortLink gets a finalizer and a status. The watch tells the rest.
             ("shortener.dev", "shortlinks", all(&[watched, &["patch"]])),
             ("shortener.dev", "shortlinks/status", all(&[&["patch"]])),
+            // The status of a drill is written. The watch tells the rest.
+            ("shortener.dev", "shortenerdrills", all(&[watched])),
+            (
+                "shortener.dev",
+                "shortenerdrills/status",
+                all(&[&["patch"]]),
+            ),
             // Created by others. Of pods, the operator writes an annotation.
             ("", "pods", all(&[watched, &["patch"]])),
             (GROUP, "gateways", all(&[watched])),

@@ -51,7 +51,7 @@ const LINK_LIFE: u32 = 60;
 /// Maximum size of an answer in bytes, a multiple of what the app says.
 const MAX_ANSWER: usize = 64 << 10;
 /// Statuses of the answer to an opened link.
-const REDIRECTS: [StatusCode; 4] = [
+pub(crate) const REDIRECTS: [StatusCode; 4] = [
     StatusCode::MOVED_PERMANENTLY,
     StatusCode::FOUND,
     StatusCode::TEMPORARY_REDIRECT,
@@ -115,8 +115,8 @@ pub async fn run(probes: Arc<Probes<EndToEndTarget>>, connect: Connect, metrics:
     probes.run(attempt).await;
 }
 
-/// One end-to-end probe.
-struct Attempt {
+/// One end-to-end probe, or one request like those of such a probe.
+pub(crate) struct Attempt {
     target: EndToEndTarget,
     connect: Connect,
     /// Trace identifier of all requests.
@@ -124,7 +124,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(target: EndToEndTarget, connect: Connect) -> Self {
+    pub(crate) fn new(target: EndToEndTarget, connect: Connect) -> Self {
         // An identifier of zeros is invalid.
         let trace = format!("{:032x}", rand::random::<u128>() | 1);
         Self {
@@ -189,8 +189,7 @@ impl Attempt {
         body: Option<Value>,
         expected: &[StatusCode],
     ) -> Result<Response<Bytes>, Ended> {
-        let answer = timeout(LIMIT, self.send(path, body)).await;
-        let answer = answer.unwrap_or_else(|elapsed| Err(elapsed.into()));
+        let answer = self.answer(path, body).await;
         let answer = answer.map_err(|error| {
             tracing::debug!(?step, %error, "a request through the gateway got no answer");
             Ended::Failed(step, Fault::NoAnswer)
@@ -200,6 +199,19 @@ impl Attempt {
             StatusCode::TOO_MANY_REQUESTS => Err(Ended::Limited),
             status => Err(Ended::Failed(step, Fault::Status(status.as_u16()))),
         }
+    }
+
+    /// Sends one request: a POST with a body, or a GET. Returns the answer, whatever its status.
+    ///
+    /// # Errors
+    /// There was no answer in time.
+    pub(crate) async fn answer(
+        &self,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Response<Bytes>, BoxError> {
+        let answer = timeout(LIMIT, self.send(path, body)).await;
+        answer.unwrap_or_else(|elapsed| Err(elapsed.into()))
     }
 
     async fn send(&self, path: &str, body: Option<Value>) -> Result<Response<Bytes>, BoxError> {
@@ -242,7 +254,7 @@ impl Attempt {
 }
 
 /// Returns a field of an answer that consists of letters, digits, `-` and `_`, so that it can stand in a path.
-fn word(answer: &Response<Bytes>, field: &str) -> Option<String> {
+pub(crate) fn word(answer: &Response<Bytes>, field: &str) -> Option<String> {
     let body: Value = serde_json::from_slice(answer.body()).ok()?;
     let text = body.get(field)?.as_str()?;
     let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

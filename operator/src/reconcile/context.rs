@@ -24,6 +24,7 @@ pub use super::guarded::GuardedStack;
 use super::specs::Specs;
 use crate::{
     kubernetes::{
+        drills::Drills,
         entry_points::EntryPoints,
         hosts::Hosts,
         inventory::{Inventory, is_listed},
@@ -41,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Longest time until a failed reconcile is retried, without the jitter.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+
+/// A function that returns the time now.
+pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 
 /// The failures of a stack since its last success.
 #[derive(Clone, Copy)]
@@ -82,6 +86,10 @@ pub struct Context {
     pub end_to_end: Arc<Probes<EndToEndTarget>>,
     /// The pod through which the links of a stack are managed. Listeners are told of each stack that was reconciled or is gone.
     pub managers: Arc<Registry<SocketAddr>>,
+    /// Drills of all scopes.
+    pub drills: Arc<Drills>,
+    /// Returns the time now.
+    pub clock: Clock,
     /// Factory of the traces of reconciles.
     pub tracer: Tracer,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, Failures>>,
@@ -147,6 +155,8 @@ impl Context {
             sole_entry: Arc::default(),
             end_to_end: Arc::default(),
             managers: Arc::default(),
+            drills: Arc::default(),
+            clock: Arc::new(jiff::Timestamp::now),
             tracer: Tracer::default(),
             failures: Mutex::default(),
         }
@@ -163,6 +173,13 @@ impl Context {
     #[must_use]
     pub fn traced_by(mut self, tracer: Tracer) -> Self {
         self.tracer = tracer;
+        self
+    }
+
+    /// Sets the clock by which drills begin and end.
+    #[must_use]
+    pub fn timed_by(mut self, clock: Clock) -> Self {
+        self.clock = clock;
         self
     }
 

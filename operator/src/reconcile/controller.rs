@@ -78,6 +78,10 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
         return;
     }
     context.hosts.listed().await;
+    let drills = context.drills.follow(&context.client, reports);
+    let Some(_drilling) = shutdown.run_until_cancelled(drills).await else {
+        return;
+    };
     tracing::info!(scope = scope_name, "reconciling");
     let store = stacks.store.clone();
     let due = all_due(&context, stacks, triggers, receiver, opened);
@@ -105,6 +109,7 @@ fn all_due(
         context.backends.listen(),
         context.sole_entry.listen(),
         context.end_to_end.listen(),
+        context.drills.listen(),
     ]);
     let of_openings = {
         let stacks = stacks.clone();

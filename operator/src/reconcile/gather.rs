@@ -108,6 +108,7 @@ pub async fn gather(
             missing_class: lacks_class(scope, stack, &identity).await,
             parents: live_parents(scope, stack),
         },
+        drill: scope.context.drills.active(stack, (scope.context.clock)()),
         rival: autoscaler::rival(
             &scope
                 .inventory

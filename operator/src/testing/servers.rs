@@ -1,6 +1,6 @@
 //! The servers that the operator talks to beside its API server, and the tasks with which it watches them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -13,7 +13,7 @@ use crate::{
     leadership::write_deadline::WriteDeadline,
     probes::{end_to_end, sole_entry, stores},
     rabbitmq::queues::monitor::Monitor,
-    reconcile::context::Context,
+    reconcile::context::{Clock, Context},
     short_links::Apps,
     telemetry::span::Tracer,
 };
@@ -22,7 +22,6 @@ use crate::{
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 
 /// The servers of every stack.
-#[derive(Default)]
 pub struct Servers {
     pub broker: FakeBroker,
     /// Pods of the app.
@@ -34,12 +33,22 @@ pub struct Servers {
     pub network: FakeNetwork,
     /// The way to the collector of traces.
     pub tracer: Tracer,
+    /// The clock by which drills begin and end: virtual time.
+    pub clock: Clock,
 }
 
 impl Servers {
     /// Returns servers of which the broker accepts any credentials.
     pub fn trusting() -> Self {
-        let servers = Self::default();
+        let servers = Self {
+            broker: FakeBroker::default(),
+            app: FakeApp::default(),
+            gateway: FakeGateway::default(),
+            management: FakeManagement::default(),
+            network: FakeNetwork::default(),
+            tracer: Tracer::default(),
+            clock: virtual_clock(),
+        };
         servers.broker.trust_everybody();
         servers
     }
@@ -80,6 +89,15 @@ impl Servers {
         ];
         tasks.map(AbortOnDropHandle::new)
     }
+}
+
+/// Returns a clock that follows virtual time. All operators of a test, which has a thread of its own, have the same time.
+fn virtual_clock() -> Clock {
+    thread_local! {
+        static BEGIN: (jiff::Timestamp, Instant) = (jiff::Timestamp::now(), Instant::now());
+    }
+    let (begin, since) = BEGIN.with(|begin| *begin);
+    Arc::new(move || begin + since.elapsed())
 }
 
 /// Returns the write deadline of a leader that keeps its lease.

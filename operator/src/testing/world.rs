@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     cli::settings::Settings,
+    drills,
     reconcile::{context::Context, controller},
     server::{health::Health, metrics::Metrics},
     short_links,
@@ -53,6 +54,7 @@ pub struct World {
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
     links: AbortOnDropHandle<()>,
+    drills: AbortOnDropHandle<()>,
     watches: [AbortOnDropHandle<()>; 4],
 }
 
@@ -79,6 +81,15 @@ impl World {
         Self::start_with(None, settings, server, Servers::trusting())
     }
 
+    /// Starts the operator against the objects of a server, behind whose stacks this gateway is.
+    pub fn start_behind(server: FakeApiServer, gateway: FakeGateway) -> Self {
+        let servers = Servers {
+            gateway,
+            ..Servers::trusting()
+        };
+        Self::start_with(None, settings(), server, servers)
+    }
+
     /// Starts an operator that traces its work.
     pub fn start_traced(server: FakeApiServer, tracer: Tracer) -> Self {
         let servers = Servers {
@@ -103,6 +114,7 @@ impl World {
             Health::default(),
         );
         let context = context.of_class(&settings.operator_class);
+        let context = context.timed_by(servers.clock.clone());
         let context = Arc::new(context.traced_by(servers.tracer.clone()));
         let controller = tokio::spawn(controller::run(
             context.clone(),
@@ -113,6 +125,11 @@ impl World {
             context.clone(),
             vec![scope.map(str::to_owned)],
             servers.apps(),
+            stop.clone(),
+        ));
+        let drills = tokio::spawn(drills::run(
+            context.clone(),
+            servers.gateway.connect(),
             stop.clone(),
         ));
         let watches = servers.watch(&context);
@@ -137,6 +154,7 @@ impl World {
             stop,
             controller: AbortOnDropHandle::new(controller),
             links: AbortOnDropHandle::new(links),
+            drills: AbortOnDropHandle::new(drills),
             watches,
         }
     }
@@ -189,7 +207,8 @@ impl World {
         }
         self.controller.abort();
         self.links.abort();
-        let _ = tokio::join!(self.controller, self.links);
+        self.drills.abort();
+        let _ = tokio::join!(self.controller, self.links, self.drills);
         let servers = Servers {
             broker: self.broker,
             app: self.app,
@@ -197,6 +216,7 @@ impl World {
             management: self.management,
             network: self.network,
             tracer: self.context.tracer.clone(),
+            clock: self.context.clock.clone(),
         };
         Self::start_with(self.scope, self.settings, self.server, servers)
     }
@@ -212,6 +232,7 @@ impl World {
         self.stop.cancel();
         self.controller.await.unwrap();
         self.links.await.unwrap();
+        self.drills.await.unwrap();
     }
 
     pub fn metrics(&self) -> String {

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AppAutoscaling, CacheSpec, ConsoleSpec, DatabaseSpec, GatewaySpec, LinksSpec, LogsSpec,
-    MonitoringSpec, ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec,
+    AppAutoscaling, CacheSpec, ConsoleSpec, DatabaseSpec, DrillsSpec, GatewaySpec, LinksSpec,
+    LogsSpec, MonitoringSpec, ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec,
     ShortenerStackStatus, VectorSpec, WorkersAutoscaling, names,
     rules::{
         backend_keeps_its_class, backend_never_shrinks, backup_never_shrinks,
@@ -121,6 +121,8 @@ pub struct ShortenerStackSpec {
     pub monitoring: MonitoringSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<LogsSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drills: Option<DrillsSpec>,
     /// Secrets for pulling the images of every component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "names::references")]
@@ -147,6 +149,11 @@ impl ShortenerStackSpec {
     pub fn console_host(&self) -> Option<&str> {
         let console = self.console.as_ref().filter(|console| console.enabled)?;
         console.host.as_deref()
+    }
+
+    /// Returns true if the stack allows drills.
+    pub fn allows_drills(&self) -> bool {
+        self.drills.as_ref().is_some_and(|drills| drills.enabled)
     }
 }
 

@@ -4,7 +4,7 @@ use kube_cel::Validator;
 use kube_core::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::{Profile, RESERVED_ANNOTATIONS, ShortLink, ShortenerStack};
+use super::{Profile, RESERVED_ANNOTATIONS, ShortLink, ShortenerDrill, ShortenerStack};
 use crate::testing::shared::combinations;
 
 fn stack(name: &str, spec: Value) -> ShortenerStack {
@@ -59,13 +59,17 @@ fn every_value_of_an_enum_is_explained_in_the_definition() {
             enums(&format!("{path}[]"), &schema["items"], found);
         }
     }
-    let definitions = json!([ShortenerStack::crd(), ShortLink::crd()]);
+    let definitions = json!([
+        ShortenerStack::crd(),
+        ShortLink::crd(),
+        ShortenerDrill::crd()
+    ]);
     let mut found = Vec::new();
     for definition in definitions.as_array().unwrap() {
         let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
         enums("spec", &schema["spec"], &mut found);
     }
-    assert_eq!(found.len(), 16, "{found:?}");
+    assert_eq!(found.len(), 17, "{found:?}");
     for (path, schema) in found {
         let text = schema["description"].as_str().unwrap_or_default();
         let values = schema["enum"].as_array().unwrap();

@@ -16,10 +16,11 @@ use crate::api::PodSettings;
 /// Title of the section with the settings that every component with pods takes.
 const POD_SETTINGS: &str = "Pod settings";
 
-/// Renders the page of the definitions of stacks and of ShortLinks.
+/// Renders the page of the definitions of stacks, of ShortLinks and of drills.
 pub(super) fn markdown(
     stack: &CustomResourceDefinition,
     link: &CustomResourceDefinition,
+    drill: &CustomResourceDefinition,
 ) -> String {
     let mut page = Page::default();
     page.paragraph("# ShortenerStack reference");
@@ -28,7 +29,8 @@ pub(super) fn markdown(
     );
     page.paragraph(
         "Every field of the resource, from the same source as `kubectl explain sst.spec --recursive`, and [at the \
-         end](#shortlink-spec) those of ShortLinks (`kubectl explain sl.spec`). A field without a \
+         end](#shortlink-spec) those of ShortLinks (`kubectl explain sl.spec`) and of [drills](#shortenerdrill-spec) \
+         (`kubectl explain sdr.spec`). A field without a \
          default is unset unless its text says otherwise. A field that is required must be set if the object that contains \
          it is set. A field can change at any time unless its row says otherwise.",
     );
@@ -43,6 +45,7 @@ pub(super) fn markdown(
         page.object(POD_SETTINGS, &pod, "");
     }
     page.kind("ShortLink ", link);
+    page.kind("ShortenerDrill ", drill);
     page.text
 }
 
@@ -384,10 +387,14 @@ mod tests {
     use kube_core::CustomResourceExt;
 
     use super::*;
-    use crate::api::{ShortLink, ShortenerStack};
+    use crate::api::{ShortLink, ShortenerDrill, ShortenerStack};
 
     fn page() -> String {
-        markdown(&ShortenerStack::crd(), &ShortLink::crd())
+        markdown(
+            &ShortenerStack::crd(),
+            &ShortLink::crd(),
+            &ShortenerDrill::crd(),
+        )
     }
 
     #[test]

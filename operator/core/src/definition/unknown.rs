@@ -5,12 +5,14 @@ use std::sync::LazyLock;
 use kube_core::CustomResourceExt;
 use serde_json::{Value, json};
 
-use crate::api::{ShortLink, ShortenerStack};
+use crate::api::{ShortLink, ShortenerDrill, ShortenerStack};
 
 /// Schema of the spec of a stack.
 static SPEC: LazyLock<Value> = LazyLock::new(spec::<ShortenerStack>);
 /// Schema of the spec of a ShortLink.
 static LINK: LazyLock<Value> = LazyLock::new(spec::<ShortLink>);
+/// Schema of the spec of a drill.
+static DRILL: LazyLock<Value> = LazyLock::new(spec::<ShortenerDrill>);
 
 fn spec<K: CustomResourceExt>() -> Value {
     let mut definition = json!(K::crd());
@@ -36,6 +38,13 @@ pub fn missing_fields(live: &Value) -> Vec<String> {
 pub fn missing_link_fields(live: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare(live, &LINK, "spec", &mut found);
+    found
+}
+
+/// Returns the paths of the fields that a live schema of a drill's spec lacks.
+pub fn missing_drill_fields(live: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    compare(live, &DRILL, "spec", &mut found);
     found
 }
 
@@ -104,6 +113,8 @@ mod tests {
         assert!(missing_fields(&Value::Null).contains(&"spec.gateway".to_owned()));
         assert_eq!(missing_link_fields(&LINK), Vec::<String>::new());
         assert!(missing_link_fields(&Value::Null).contains(&"spec.code".to_owned()));
+        assert_eq!(missing_drill_fields(&DRILL), Vec::<String>::new());
+        assert!(missing_drill_fields(&Value::Null).contains(&"spec.store".to_owned()));
     }
 
     #[test]

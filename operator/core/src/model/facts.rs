@@ -22,6 +22,7 @@ use k8s_openapi::{
 
 use super::{
     access::{self, Access, Part},
+    drill::ActiveDrill,
     external::{ExternalReference, TlsFile},
     failure::StepFailure,
     kinds::Deletion,
@@ -76,6 +77,8 @@ pub struct Facts {
     pub missing_webhook_secrets: BTreeSet<String>,
     /// Facts about the surroundings of the gateway.
     pub gateway: GatewayFacts,
+    /// The drill that is active now.
+    pub drill: Option<ActiveDrill>,
     /// An autoscaler of the app that the operator did not make.
     pub rival: Option<Rival>,
     /// The Deployments of the stack's own programs that exist.

@@ -31,6 +31,7 @@ use k8s_openapi::{
 use crate::{
     api::{ClientAddress, ConsoleSpec, LinksSpec, PendingChange, Profile, RateLimits},
     model::{
+        drill::ActiveDrill,
         failure::StepFailure,
         metadata::{Component, StackIdentity},
         pod_patch::PodPatch,
@@ -119,6 +120,8 @@ pub struct ValidatedStack {
     /// The components that are held because the changes of their pod template are refused, or because a Secret that only
     /// those or `env` name could not be read. Of them, only the pods stay as they are.
     pub refused_templates: BTreeSet<Component>,
+    /// The drill that takes a store away now.
+    pub drill: Option<ActiveDrill>,
     /// The changes of pods that wait for an edit of the spec. Known once the children are built.
     pub pending: Vec<PendingChange>,
 }
@@ -147,6 +150,11 @@ impl ValidatedStack {
     /// Returns true when the objects of a component stay as they are.
     pub fn is_held(&self, component: Component) -> bool {
         self.held.contains_key(&component)
+    }
+
+    /// Returns the drill that takes a store away now.
+    pub fn drill_of(&self, store: Component) -> Option<&ActiveDrill> {
+        self.drill.as_ref().filter(|drill| drill.store == store)
     }
 
     /// Returns true when the app publishes jobs. To a queue that is being drained it does not.

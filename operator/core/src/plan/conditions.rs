@@ -16,7 +16,7 @@ mod workers;
 use super::stores::{self, Definition};
 use crate::{
     api::Profile,
-    model::{failure::StepFailure, metadata::Component},
+    model::{drill::ActiveDrill, failure::StepFailure, metadata::Component},
     plan::verdict::workload,
 };
 
@@ -33,6 +33,9 @@ pub use summary::{degraded, paused, plan_only, progressing, ready, serves};
 pub use telemetry::telemetry_ready;
 pub use webhooks::webhooks_ready;
 pub use workers::workers_ready;
+
+/// Reason while a drill takes a store away.
+pub const DRILL_ACTIVE: &str = "DrillActive";
 
 /// Condition type: redirects and writes are served through the gateway.
 pub const READY: &str = "Ready";
@@ -123,7 +126,13 @@ pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
 fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> Option<Verdict> {
     let of = |component: &Component| Some((*component, failure(view, *component)?));
     let Some((component, failure)) = components.iter().find_map(of) else {
-        return verdict;
+        let mut drills = components
+            .iter()
+            .filter_map(|store| view.stack.drill_of(*store));
+        return match drills.next() {
+            Some(drill) => verdict.map(|verdict| drilled(drill, &verdict)),
+            None => verdict,
+        };
     };
     let verdict = match verdict {
         Some(verdict) => verdict,
@@ -142,6 +151,16 @@ fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> 
         message,
         ..verdict
     })
+}
+
+/// Returns the verdict on a store that a drill takes away.
+fn drilled(drill: &ActiveDrill, verdict: &Verdict) -> Verdict {
+    let ActiveDrill { name, until, .. } = drill;
+    Verdict::no(
+        DRILL_ACTIVE,
+        format!("ShortenerDrill {name} keeps the store away until {until:.0}: delete the drill to end it now"),
+    )
+    .serving(verdict.serves)
 }
 
 /// Returns true when programs that exist keep their pod template because of a component.

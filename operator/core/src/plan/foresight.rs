@@ -88,6 +88,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
             upstream: Some(ADDRESS.to_owned()),
             ..GatewayFacts::default()
         },
+        drill: None,
         rival: None,
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),

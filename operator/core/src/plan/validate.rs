@@ -70,11 +70,7 @@ pub fn validate(
 ) -> Result<ValidatedStack, ValidateError> {
     let (spec, identity, mut optional) = (&stack.spec, facts.identity, facts.optional);
     let checksum_key = own_key(facts.checksum_key, &identity.name)?;
-    let near = StoreContext {
-        stack,
-        checksum_key: &checksum_key,
-        defaults,
-    };
+    let near = StoreContext::new(stack, &checksum_key, defaults);
     let keys = OwnKeys::of(&near, facts.job_ids, facts.management)?;
     let mut held = check(stack)?;
     let (database, cluster) = database(&near, facts.database, &facts.cluster, &mut held);
@@ -123,6 +119,7 @@ pub fn validate(
         kept_templates: BTreeMap::new(),
         pod_templates: BTreeMap::new(),
         refused_templates: BTreeSet::new(),
+        drill: facts.drill,
         pending: Vec::new(),
     };
     pod_templates::add(spec, defaults, &facts.contents, &mut validated, &mut held);

@@ -123,6 +123,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
             }),
             ..GatewayFacts::default()
         },
+        drill: None,
         rival: None,
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),

@@ -60,6 +60,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         missing_keys: MissingKeys::default(),
         missing_webhook_secrets: BTreeSet::new(),
         gateway: GatewayFacts::default(),
+        drill: None,
         rival: None,
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),

@@ -30,6 +30,20 @@ pub(in crate::plan) struct StoreContext<'a> {
     pub(in crate::plan) defaults: &'a Defaults,
 }
 
+impl<'a> StoreContext<'a> {
+    pub(in crate::plan) fn new(
+        stack: &'a ShortenerStack,
+        checksum_key: &'a Credential,
+        defaults: &'a Defaults,
+    ) -> Self {
+        Self {
+            stack,
+            checksum_key,
+            defaults,
+        }
+    }
+}
+
 /// A store that is on.
 pub(in crate::plan::stores) struct RequestedStore {
     pub(in crate::plan::stores) component: Component,

@@ -9,13 +9,15 @@ use k8s_openapi::api::{
 
 use crate::{
     model::{
+        drill::DRILL,
         metadata::{Component, component_name, selector},
         stack::{ManagedStore, ValidatedStack},
     },
     plan::{objects::pod, stores::Definition},
 };
 
-/// Returns the StatefulSet `<stack>-<component>`. A change of the credentials or of the configuration restarts the pod.
+/// Returns the StatefulSet `<stack>-<component>`. A change of the credentials or of the configuration restarts the pod. A
+/// drill takes the pod away and marks the object, so that it is given back in any case.
 pub(in crate::plan) fn stateful_set(
     stack: &ValidatedStack,
     definition: &Definition,
@@ -28,10 +30,16 @@ pub(in crate::plan) fn stateful_set(
     };
     let pod_spec = (definition.pod)(stack, store);
     let name = component_name(&identity.name, component);
+    let mut metadata = identity.child(&name, component);
+    let drill = stack.drill_of(component);
+    if let Some(drill) = drill {
+        let annotations = metadata.annotations.get_or_insert_default();
+        annotations.insert(DRILL.to_owned(), drill.name.clone());
+    }
     StatefulSet {
-        metadata: identity.child(&name, component),
+        metadata,
         spec: Some(StatefulSetSpec {
-            replicas: Some(store.replicas),
+            replicas: Some(if drill.is_some() { 0 } else { store.replicas }),
             selector: selector(&identity.name, component),
             service_name: Some(name),
             revision_history_limit: Some(pod::REVISION_HISTORY),

@@ -10,6 +10,7 @@ use crate::{
     model::{
         cloud_native_pg::{Cluster, ClusterSpec, HIBERNATION, READY, RUNNER, name},
         defaults::Defaults,
+        drill::DRILL,
         facts::ClusterFact,
         metadata::Component,
         stack::{StoreCluster, ValidatedStack},
@@ -128,8 +129,13 @@ pub(in crate::plan) fn build(stack: &ValidatedStack) -> Option<Cluster> {
     let wanted = stack.cluster.as_ref()?;
     let identity = &stack.identity;
     let mut metadata = stack.data_metadata(name(&identity.name), Component::Postgres);
-    let hibernation = if stack.stopped { "on" } else { "off" };
+    let drill = stack.drill_of(Component::Postgres);
+    let hibernates = stack.stopped || drill.is_some();
+    let hibernation = if hibernates { "on" } else { "off" };
     let annotations = metadata.annotations.get_or_insert_default();
+    if let Some(drill) = drill {
+        annotations.insert(DRILL.to_owned(), drill.name.clone());
+    }
     annotations.insert(HIBERNATION.to_owned(), hibernation.to_owned());
     Some(Cluster {
         metadata,

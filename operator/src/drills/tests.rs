@@ -1,0 +1,412 @@
+//! Tests of the drills of a running stack, in virtual time.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    core::v1::Service,
+    events::v1::Event,
+};
+use kube::{Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use shortener_operator_core::{
+    api::{DrillPhase, DrillRequest, DrillVerdict, ShortenerDrill, ShortenerDrillStatus},
+    model::drill::DRILL,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::testing::{
+    api_server::FakeApiServer,
+    shared::stored_stack,
+    world::{NAMESPACE, World},
+};
+
+const SHORTEN: &str = "POST /api/shorten";
+const REDIRECT: &str = "GET /k7Qm2xB";
+
+/// A stack whose pods run as soon as they are asked for.
+struct Running {
+    world: World,
+    pods: AbortOnDropHandle<()>,
+}
+
+impl Running {
+    async fn start(allowed: bool) -> Self {
+        let spec = json!({
+            "drills": {"enabled": allowed},
+            "profiles": ["caching", "queue"],
+            "gateway": {"provider": "Standalone", "endToEndProbe": {"intervalSeconds": 30}},
+        });
+        let server = FakeApiServer::default();
+        server.add_kind::<ShortenerDrill>();
+        server.create(&stored_stack(spec));
+        let pods = run_pods(server.clone());
+        let world = World::start(server);
+        world.pass(Duration::from_secs(90)).await;
+        world.server.forget_writes();
+        Self { world, pods }
+    }
+
+    /// Starts a stack of which a drill takes a store away since 5 s.
+    async fn drilled(store: &str) -> Self {
+        let running = Self::start(true).await;
+        running.drill("mine", store);
+        running.pass(5).await;
+        let status = running.status("mine");
+        let conditions = running.world.stack("acme").status.unwrap().conditions;
+        assert_eq!(
+            status.phase,
+            Some(DrillPhase::Active),
+            "{status:?} {conditions:?}"
+        );
+        running
+    }
+
+    fn drill(&self, name: &str, store: &str) {
+        let drill = json!({
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"stackRef": {"name": "acme"}, "store": store, "seconds": 60},
+        });
+        let drill: ShortenerDrill = serde_json::from_value(json!({
+            "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerDrill",
+            "metadata": drill["metadata"], "spec": drill["spec"],
+        }))
+        .unwrap();
+        self.world.server.create(&drill);
+    }
+
+    async fn pass(&self, seconds: u64) {
+        self.world.pass(Duration::from_secs(seconds)).await;
+    }
+
+    fn status(&self, name: &str) -> ShortenerDrillStatus {
+        let drill = self.world.server.get::<ShortenerDrill>(NAMESPACE, name);
+        drill.unwrap().status.unwrap_or_default()
+    }
+
+    fn phase(&self, name: &str) -> Option<DrillPhase> {
+        self.status(name).phase
+    }
+
+    /// Returns true when the server of a store is scaled to zero and marked. It never is one without the other.
+    fn is_away(&self, name: &str) -> bool {
+        let server: StatefulSet = self.world.server.get(NAMESPACE, name).unwrap();
+        let is_marked = server.annotations().contains_key(DRILL);
+        let replicas = server.spec.unwrap().replicas;
+        assert_eq!(replicas, Some(i32::from(!is_marked)));
+        is_marked
+    }
+
+    async fn restart(self) -> Self {
+        Self {
+            world: self.world.restart().await,
+            pods: self.pods,
+        }
+    }
+
+    fn condition(&self, type_: &str) -> (String, String) {
+        let condition = self.world.condition("acme", type_);
+        (condition.status, condition.reason)
+    }
+
+    /// Returns the reasons of the Events about the beginning and the end of drills.
+    fn events(&self) -> Vec<String> {
+        let names = self.world.server.names().into_iter();
+        let events = names.filter_map(|name| {
+            let event: Event = self
+                .world
+                .server
+                .get(NAMESPACE, name.strip_prefix("events/")?)?;
+            event.reason
+        });
+        let mut reasons: Vec<String> = events
+            .filter(|reason| ["DrillBegun", "DrillEnded"].contains(&reason.as_str()))
+            .collect();
+        reasons.sort();
+        reasons
+    }
+}
+
+/// Keeps the statuses of all workloads as if their pods started and stopped at once.
+fn run_pods(server: FakeApiServer) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            for name in server.names() {
+                match name.split_once('/') {
+                    Some(("deployments", name)) => run::<Deployment>(&server, name),
+                    Some(("statefulsets", name)) => run::<StatefulSet>(&server, name),
+                    Some(("services", "acme-app")) => assign_address(&server),
+                    _ => {}
+                }
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }))
+}
+
+/// Gives the app's Service an address like the API server.
+fn assign_address(server: &FakeApiServer) {
+    let service: Service = server.get(NAMESPACE, "acme-app").unwrap();
+    if service.spec.unwrap().cluster_ip.is_none() {
+        server.edit::<Service>(NAMESPACE, "acme-app", |service| {
+            service["spec"]["clusterIP"] = "10.0.0.7".into();
+        });
+    }
+}
+
+fn run<K>(server: &FakeApiServer, name: &str)
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + serde::Serialize,
+{
+    let Some(live) = server.get::<K>(NAMESPACE, name) else {
+        return;
+    };
+    let live = json!(live);
+    let replicas = &live["spec"]["replicas"];
+    let status = json!({
+        "observedGeneration": live["metadata"]["generation"], "replicas": replicas,
+        "readyReplicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas,
+    });
+    if live["status"] != status {
+        server.edit::<K>(NAMESPACE, name, |live| live["status"] = status);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_is_away_until_the_end_and_the_report_says_what_users_saw() {
+    let running = Running::start(true).await;
+    assert_eq!(running.condition("Ready").0, "True");
+    running.drill("mine", "Cache");
+    running.pass(5).await;
+    assert!(running.is_away("acme-cache"));
+    assert!(!running.is_away("acme-postgres"));
+    assert_eq!(
+        running.condition("CacheReady"),
+        ("False".to_owned(), "DrillActive".to_owned())
+    );
+    let paths: Vec<String> = running
+        .world
+        .server
+        .writes()
+        .into_iter()
+        .map(|write| write.path)
+        .collect();
+    let place = |part: &str| paths.iter().position(|path| path.contains(part)).unwrap();
+    assert!(
+        place("shortenerdrills/mine/status") < place("statefulsets/acme-cache"),
+        "{paths:?}"
+    );
+    let begun = running.status("mine");
+    let (start, end) = (begun.start_time.unwrap().0, begun.end_time.unwrap().0);
+    assert_eq!(end.duration_since(start).as_secs(), 60);
+
+    running.pass(54).await;
+    assert!(running.is_away("acme-cache"));
+    running.pass(3).await;
+    assert!(!running.is_away("acme-cache"));
+    assert_eq!(running.phase("mine"), Some(DrillPhase::Recovering));
+    running.pass(20).await;
+    let status = running.status("mine");
+    assert_eq!(status.phase, Some(DrillPhase::Complete), "{status:?}");
+    assert_eq!(status.verdict, Some(DrillVerdict::Held), "{status:?}");
+    assert_eq!(status.requests.len(), 4);
+    assert!(
+        status
+            .requests
+            .iter()
+            .all(|report| report.sent >= 30 && report.served == report.sent)
+    );
+    let jobs = status.jobs.unwrap();
+    assert!(
+        jobs.accepted >= 30 && jobs.done == jobs.accepted,
+        "{jobs:?}"
+    );
+    assert_eq!(running.events(), ["DrillBegun", "DrillEnded"]);
+    assert_eq!(
+        running.condition("CacheReady"),
+        ("True".to_owned(), "PodsReady".to_owned())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drill_that_is_complete_is_never_acted_upon_again() {
+    let running = Running::drilled("Cache").await;
+    running.pass(90).await;
+    assert_eq!(running.phase("mine"), Some(DrillPhase::Complete));
+    running.world.server.forget_writes();
+    let running = running.restart().await;
+    running.pass(600).await;
+    let writes = running.world.server.writes().into_iter();
+    let of_drills = writes.filter(|write| write.path.contains("drills"));
+    assert_eq!(of_drills.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_is_away_costs_what_the_documentation_says_and_no_more() {
+    for (cached, verdict) in [(true, DrillVerdict::Held), (false, DrillVerdict::Broken)] {
+        let running = Running::drilled("Database").await;
+        assert!(running.is_away("acme-postgres"));
+        let down = StatusCode::SERVICE_UNAVAILABLE;
+        running.world.gateway.answers(SHORTEN, down, json!({}));
+        if !cached {
+            running.world.gateway.answers(REDIRECT, down, json!({}));
+        }
+        running.pass(56).await;
+        running.world.gateway.recovers();
+        running.pass(30).await;
+        let status = running.status("mine");
+        assert_eq!(status.verdict, Some(verdict), "{status:?}");
+        let creates = &status.requests[2];
+        assert_eq!(creates.request, DrillRequest::Create);
+        assert!(creates.answers["503"] >= 20, "{creates:?}");
+        assert!(creates.longest_gap_milliseconds >= 50_000, "{creates:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drill_that_is_refused_takes_nothing_away_and_is_never_acted_upon_later() {
+    let running = Running::start(false).await;
+    running.drill("mine", "Cache");
+    running.pass(5).await;
+    let status = running.status("mine");
+    assert_eq!(status.phase, Some(DrillPhase::Refused));
+    assert_eq!(status.conditions[0].reason, "DrillsNotAllowed");
+    running
+        .world
+        .edit_spec("acme", |spec| spec["drills"] = json!({"enabled": true}));
+    let running = running.restart().await;
+    running.pass(120).await;
+    assert!(!running.is_away("acme-cache"));
+    assert_eq!(running.status("mine"), status);
+    running.drill("vector", "Vector");
+    running.pass(5).await;
+    assert_eq!(
+        running.status("vector").conditions[0].reason,
+        "StoreNotInStack"
+    );
+    assert_eq!(running.events(), [] as [&str; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_drill_is_refused_while_one_runs() {
+    let running = Running::drilled("Cache").await;
+    running.drill("a-second", "Queue");
+    running.pass(5).await;
+    assert_eq!(
+        running.status("a-second").conditions[0].reason,
+        "AnotherDrill"
+    );
+    assert!(running.is_away("acme-cache") && !running.is_away("acme-rabbitmq"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_taken_away_if_the_requests_do_not_work_before() {
+    let running = Running::start(true).await;
+    let answer = json!({});
+    running
+        .world
+        .gateway
+        .answers(REDIRECT, StatusCode::BAD_GATEWAY, answer);
+    running.drill("mine", "Cache");
+    running.pass(5).await;
+    let status = running.status("mine");
+    assert_eq!(
+        status.verdict,
+        Some(DrillVerdict::Inconclusive),
+        "{status:?}"
+    );
+    assert_eq!(status.conditions[0].reason, "ProberFailed");
+    assert_eq!(status.start_time, None);
+    assert!(!running.is_away("acme-cache"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_operator_ends_a_drill_that_one_has_begun() {
+    let running = Running::drilled("Cache").await;
+    running.pass(20).await;
+    running.world.server.forget_writes();
+    let running = running.restart().await;
+    running.pass(10).await;
+    assert!(running.is_away("acme-cache"));
+    let writes = running.world.server.writes().into_iter();
+    let stores = writes.filter(|write| write.path.contains("statefulsets"));
+    assert_eq!(stores.count(), 0, "the store does not come back in between");
+    running.pass(28).await;
+    assert!(!running.is_away("acme-cache"));
+    running.pass(60).await;
+    let status = running.status("mine");
+    assert_eq!(status.phase, Some(DrillPhase::Complete), "{status:?}");
+    assert!(status.requests[0].sent > 45, "{status:?}");
+    assert_eq!(running.events(), ["DrillBegun", "DrillEnded"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drill_whose_end_passed_while_no_operator_ran_is_over_when_one_starts() {
+    let Running { world, pods } = Running::drilled("Cache").await;
+    let (server, gateway) = (world.server.clone(), world.gateway.clone());
+    world.end().await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let world = World::start_behind(server, gateway);
+    let running = Running { world, pods };
+    assert!(running.is_away("acme-cache"), "nobody gave it back");
+    running.pass(10).await;
+    assert!(!running.is_away("acme-cache"));
+    running.pass(120).await;
+    let status = running.status("mine");
+    assert_eq!(
+        status.verdict,
+        Some(DrillVerdict::Inconclusive),
+        "{status:?}"
+    );
+    assert!(status.unobserved_seconds >= 290, "{status:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drill_that_is_deleted_or_no_longer_allowed_ends_at_once() {
+    let running = Running::drilled("Cache").await;
+    running
+        .world
+        .server
+        .delete::<ShortenerDrill>(NAMESPACE, "mine");
+    running.pass(3).await;
+    assert!(!running.is_away("acme-cache"));
+    assert_eq!(running.events(), ["DrillBegun", "DrillEnded"]);
+
+    let running = Running::drilled("Queue").await;
+    assert!(running.is_away("acme-rabbitmq"));
+    running
+        .world
+        .edit_spec("acme", |spec| spec["drills"] = json!({"enabled": false}));
+    running.pass(3).await;
+    assert!(!running.is_away("acme-rabbitmq"));
+    running.pass(3).await;
+    let status = running.status("mine");
+    assert_eq!(status.phase, Some(DrillPhase::Recovering), "{status:?}");
+    let length = status
+        .end_time
+        .unwrap()
+        .0
+        .duration_since(status.start_time.unwrap().0);
+    assert!(length.as_secs() < 20, "the end is the real one: {length}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_to_which_nothing_is_applied_gets_its_store_back_all_the_same() {
+    let edits: [fn(&mut Value); 4] = [
+        |stack| stack["spec"]["paused"] = true.into(),
+        |stack| stack["metadata"]["annotations"]["shortener.dev/plan-only"] = "true".into(),
+        // The operator does not know the request, so nothing is built.
+        |stack| stack["metadata"]["annotations"]["shortener.dev/unknown"] = "true".into(),
+        // The resource cannot be parsed.
+        |stack| stack["spec"]["paused"] = "no boolean".into(),
+    ];
+    for (place, edit) in edits.into_iter().enumerate() {
+        let running = Running::drilled("Cache").await;
+        let server = &running.world.server;
+        server.edit::<shortener_operator_core::api::ShortenerStack>(NAMESPACE, "acme", edit);
+        running.pass(60).await;
+        assert!(!running.is_away("acme-cache"), "edit {place}");
+    }
+}

@@ -1,0 +1,73 @@
+//! The end of a drill in a stack to which nothing else is applied: one that is paused or only planned, that cannot be parsed,
+//! or of which a part is held. Where the children are applied, they are given back in the same write.
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+    core::NamespaceResourceScope,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::{
+        cloud_native_pg::{Cluster, HIBERNATION},
+        drill::DRILL,
+        metadata::{FIELD_MANAGER, StackIdentity},
+    },
+};
+
+use super::context::Scope;
+use crate::kubernetes::refusal;
+
+/// Gives back every store that is marked as taken away, unless a drill is active.
+pub(super) async fn lift(scope: &Scope, identity: &StackIdentity, stack: Option<&ShortenerStack>) {
+    let now = (scope.context.clock)();
+    if stack.is_some_and(|stack| scope.context.drills.active(stack, now).is_some()) {
+        return;
+    }
+    let (inventory, namespace) = (&scope.inventory, identity.namespace.as_str());
+    for server in inventory.of_stack::<StatefulSet>(namespace, &identity.name) {
+        let scaled = json!({"spec": {"replicas": 1}});
+        give_back(scope, namespace, &*server, scaled).await;
+    }
+    for cluster in inventory.of_stack::<Cluster>(namespace, &identity.name) {
+        let woken = json!({"metadata": {"annotations": {HIBERNATION: "off"}}});
+        give_back(scope, namespace, &*cluster, woken).await;
+    }
+}
+
+/// Removes the mark of an object together with its effect. The cache may be stale: an object that has changed meanwhile stays
+/// as it is until its change is seen.
+async fn give_back<K>(scope: &Scope, namespace: &str, marked: &K, mut patch: Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+{
+    if !marked.annotations().contains_key(DRILL) {
+        return;
+    }
+    patch["metadata"]["annotations"][DRILL] = Value::Null;
+    patch["metadata"]["resourceVersion"] = json!(marked.resource_version());
+    patch["metadata"]["uid"] = json!(marked.uid());
+    let api: Api<K> = Api::namespaced(scope.context.client.clone(), namespace);
+    let name = marked.name_any();
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    match api.patch(&name, &params, &Patch::Merge(patch)).await {
+        Ok(_) => tracing::info!(
+            name,
+            namespace,
+            "the store of a drill that is over was given back"
+        ),
+        Err(kube::Error::Api(status)) if refusal::is_absent(&status) || status.code == 409 => {}
+        Err(error) => {
+            tracing::warn!(name, namespace, %error, "the store of a drill that is over could not be given back; the next reconcile repeats it");
+        }
+    }
+}
