@@ -4,6 +4,7 @@
 pub mod app_pod;
 pub mod cluster;
 pub mod dlq;
+pub mod drill;
 pub mod kubectl;
 pub mod observed;
 pub mod plan;

@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use super::{
     CrdFormat,
     dlq::{self, Dlq},
+    drill::{self, DrillArguments},
     plan::{self, PlanArguments},
     process,
     status::{self, StatusArguments},
@@ -43,6 +44,8 @@ pub enum PluginCommand {
     Plan(PlanArguments),
     /// List, show, replay or delete dead letters, the jobs that failed for good
     Dlq(Dlq),
+    /// Take a store of a stack away for a while, and show what users saw
+    Drill(DrillArguments),
     /// Write all links of a stack to a file, one JSON object on each line
     Export(ExportArguments),
     /// Create links of an export, or of another shortener, with their codes and creation times
@@ -84,6 +87,10 @@ pub fn run(command: PluginCommand) -> Result<ExitCode, Box<dyn Error>> {
         }
         PluginCommand::Dlq(command) => {
             process::runtime()?.block_on(dlq::run(command, &mut out))?;
+        }
+        PluginCommand::Drill(arguments) => {
+            let drilled = process::runtime()?.block_on(drill::run(arguments, &mut out))?;
+            return Ok(drilled.into());
         }
         PluginCommand::Export(arguments) => {
             process::runtime()?.block_on(transfer::export(arguments, &mut out))?;
@@ -132,6 +139,7 @@ mod tests {
             "status",
             "plan",
             "dlq",
+            "drill",
             "export",
             "import",
             "crd",
@@ -152,6 +160,19 @@ mod tests {
         assert!(parse(&["status", "-A", "--context", "production"]).is_ok());
         assert!(parse(&["status", "-A", "demo"]).is_err());
         assert!(parse(&["status", "-A", "-n", "links"]).is_err());
+    }
+
+    #[test]
+    fn a_drill_needs_a_store_and_lasts_ten_minutes_at_most() {
+        assert!(parse(&["drill", "demo", "--store", "Cache"]).is_ok());
+        assert!(parse(&["drill", "demo", "--store", "queue", "--seconds", "600"]).is_ok());
+        for words in [
+            &["drill", "demo"][..],
+            &["drill", "demo", "--store", "app"],
+            &["drill", "demo", "--store", "cache", "--seconds", "601"],
+        ] {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
     }
 
     #[test]
