@@ -6,6 +6,7 @@ mod chaos;
 mod chart_upgrade;
 mod drain;
 mod drift;
+mod drills;
 mod examples;
 mod held;
 mod leadership;
