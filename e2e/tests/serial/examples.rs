@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
-use shortener_e2e::Examples;
+use shortener_e2e::{Examples, await_condition};
 
 use crate::{alone, command};
 
@@ -69,8 +69,16 @@ async fn define(file: &Path, created: &mut Vec<String>) -> Result<()> {
     }
     let name = command(&format!("kubectl create {file} --output name"), "").await?;
     created.extend(name.lines().map(str::to_owned));
-    let wait = format!("kubectl wait {file} --for=condition=Established --timeout=1m");
-    command(&wait, "").await.map(|_| ())
+    // `kubectl wait` fails while a new definition has no conditions.
+    let established = format!(
+        "kubectl get {file} --output jsonpath={{.status.conditions[?(@.type==\"Established\")].status}}"
+    );
+    await_condition(&format!("{} is established", name.trim()), async || {
+        let status = command(&established, "").await?;
+        ensure!(status == "True", "its status is {status:?}");
+        Ok(())
+    })
+    .await
 }
 
 /// Applies the documents as a dry run, which creates no namespace for the objects after it, and returns them.
