@@ -108,6 +108,8 @@ async fn survives(fault: Fault) -> Result<()> {
     with_survivor(fault.as_str(), async |stack, gateway| {
         let node = node_of_the_primary(stack).await?;
         let operator = Operator::find(&stack.client).await?;
+        // One on each node.
+        operator.scale(3).await?;
         lead_on(&operator, &node).await?;
         let earlier = operator.leader().await?;
         let users = Users::start(gateway, CALM).await?;
