@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::{
     client::{Response, json_bytes, request, send, typed_bytes},
     keys::secret,
-    support::App,
+    support::{App, Blocker},
 };
 
 const URL: &str = "https://example.com/";
@@ -515,8 +515,19 @@ async fn two_erasures_that_cross_wait_for_each_other() {
             .await
             .json()
     };
+    // Ann's erasure waits for its first link. Bob's takes all of its own, and would then wait for the same link, while Ann's
+    // would wait for them.
+    let mut blocker = Blocker::hold_link(&database).await;
+    let bob = async {
+        blocker.wait_for_blocked(1).await;
+        let release = async {
+            blocker.wait_for_blocked(2).await;
+            blocker.release().await;
+        };
+        tokio::join!(erase("bob"), release).0
+    };
     let all = json!({"erased": 800, "remaining": false});
-    assert_eq!(tokio::join!(erase("ann"), erase("bob")), (all.clone(), all));
+    assert_eq!(tokio::join!(erase("ann"), bob), (all.clone(), all));
 }
 
 #[tokio::test]

@@ -162,6 +162,15 @@ impl Blocker {
         Self::lock(database, "BEGIN; LOCK TABLE links IN SHARE MODE").await
     }
 
+    /// Blocks the statements that change the link `a1`.
+    pub async fn hold_link(database: &PgConnectOptions) -> Self {
+        Self::lock(
+            database,
+            "BEGIN; SELECT FROM links WHERE code = 'a1' FOR UPDATE",
+        )
+        .await
+    }
+
     async fn lock(database: &PgConnectOptions, statement: &'static str) -> Self {
         let mut holder = database.connect().await.unwrap();
         holder.execute(statement).await.unwrap();
