@@ -10,12 +10,9 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use shortener_operator_core::{
@@ -23,10 +20,9 @@ use shortener_operator_core::{
     model::metadata::StackKey,
     plan::drills::{is_over, phase},
 };
-use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{probes::end_to_end::Connect, reconcile::context::Context};
+use crate::{probes::end_to_end::Connect, reconcile::context::Context, workers};
 use worker::Worker;
 
 /// The state that all workers share.
@@ -60,7 +56,7 @@ impl Shared {
 
 /// Conducts the drills until `stop` is cancelled.
 pub async fn run(context: Arc<Context>, connect: Connect, stop: CancellationToken) {
-    let mut due = context.drills.listen();
+    let changed = context.drills.listen();
     let known = context.drills.stacks();
     let shared = Arc::new(Shared {
         context,
@@ -68,49 +64,11 @@ pub async fn run(context: Arc<Context>, connect: Connect, stop: CancellationToke
         over: Mutex::default(),
         stop,
     });
-    let mut workers = Workers::default();
-    for stack in known {
-        workers.wake(&shared, stack);
-    }
-    while !shared.stop.is_cancelled() {
-        tokio::select! {
-            () = shared.stop.cancelled() => {}
-            Some(stack) = due.next() => workers.wake(&shared, stack),
-            Some(ended) = workers.running.join_next() => match ended {
-                Ok(stack) => workers.ended(&shared, stack),
-                // A bug. The process starts anew.
-                Err(_) => return,
-            },
-        }
-    }
-    while workers.running.join_next().await.is_some() {}
-}
-
-/// The workers of the stacks that have drills which are not over.
-#[derive(Default)]
-struct Workers {
-    running: JoinSet<StackKey>,
-    news: HashMap<StackKey, Arc<Notify>>,
-}
-
-impl Workers {
-    /// Tells the worker of a stack that something has changed. Starts it if there is none.
-    fn wake(&mut self, shared: &Arc<Shared>, stack: StackKey) {
-        match self.news.entry(stack) {
-            Entry::Occupied(news) => news.get().notify_one(),
-            Entry::Vacant(free) if !shared.open(free.key()).is_empty() => {
-                let news = Arc::<Notify>::default();
-                let worker = Worker::new(shared.clone(), free.key().clone(), news.clone());
-                free.insert(news);
-                self.running.spawn(worker.work());
-            }
-            Entry::Vacant(_) => {}
-        }
-    }
-
-    /// Removes a worker whose stack had no open drill. There may be one again.
-    fn ended(&mut self, shared: &Arc<Shared>, stack: StackKey) {
-        self.news.remove(&stack);
-        self.wake(shared, stack);
-    }
+    workers::run(
+        stream::iter(known).chain(changed),
+        &shared.stop,
+        |stack| !shared.open(stack).is_empty(),
+        |stack, news| Worker::new(shared.clone(), stack, news).work(),
+    )
+    .await;
 }

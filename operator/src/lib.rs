@@ -2,7 +2,7 @@
 //!
 //! The crate `shortener-operator-core` makes every decision and is pure. This crate reads the facts, writes the
 //! objects, talks to brokers, asks pods and tries what users and intruders would. Its modules use only those after them in this list:
-//! [`run`] and [`cli`], [`short_links`] and [`drills`], [`reconcile`], [`kubernetes`], [`probes`], [`rabbitmq`], [`registry`] and [`transport`],
+//! [`run`] and [`cli`], [`short_links`] and [`drills`], [`reconcile`], [`kubernetes`], [`probes`], [`rabbitmq`], [`registry`], [`transport`] and [`workers`],
 //! [`leadership`], [`server`], [`telemetry`].
 
 pub mod cli;
@@ -18,6 +18,7 @@ pub mod server;
 pub mod short_links;
 pub mod telemetry;
 pub mod transport;
+pub mod workers;
 
 #[cfg(test)]
 mod testing;

@@ -13,10 +13,7 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use futures::{
     StreamExt,
@@ -28,10 +25,7 @@ use shortener_operator_core::{
     model::metadata::StackKey,
     plan::short_links::{names, target},
 };
-use tokio::{
-    sync::{Notify, Semaphore},
-    task::JoinSet,
-};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -42,6 +36,7 @@ use crate::{
     leadership::write_deadline::WriteDeadline,
     reconcile::context::{Context, covers},
     transport::Transport,
+    workers,
 };
 pub use app::MAX_ANSWER;
 use worker::Worker;
@@ -93,7 +88,7 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let (links, changed) = watch_all(&context, &scopes);
-    let mut due = stream::select(changed, context.managers.listen());
+    let changed = stream::select(changed, context.managers.listen());
     let shared = Arc::new(Shared {
         context,
         apps,
@@ -102,19 +97,13 @@ pub async fn run(
         permits: Semaphore::new(CONCURRENT),
         stop,
     });
-    let mut workers = Workers::default();
-    while !shared.stop.is_cancelled() {
-        tokio::select! {
-            () = shared.stop.cancelled() => {}
-            Some(stack) = due.next() => workers.wake(&shared, stack),
-            Some(ended) = workers.running.join_next() => match ended {
-                Ok(stack) => workers.ended(&shared, stack),
-                // A bug. The process starts anew.
-                Err(_) => return,
-            },
-        }
-    }
-    while workers.running.join_next().await.is_some() {}
+    workers::run(
+        changed,
+        &shared.stop,
+        |stack| !shared.of_stack(stack).is_empty(),
+        |stack, news| Worker::new(shared.clone(), stack, news).work(),
+    )
+    .await;
 }
 
 fn watch_all(
@@ -133,32 +122,4 @@ fn watch_all(
         changed.push(stacks);
     }
     (stores, changed.boxed())
-}
-
-/// The workers of the stacks that have ShortLinks.
-#[derive(Default)]
-struct Workers {
-    running: JoinSet<StackKey>,
-    news: HashMap<StackKey, Arc<Notify>>,
-}
-
-impl Workers {
-    /// Tells the worker of a stack that something has changed. Starts it if there is none.
-    fn wake(&mut self, shared: &Arc<Shared>, stack: StackKey) {
-        match self.news.entry(stack) {
-            Entry::Occupied(news) => news.get().notify_one(),
-            Entry::Vacant(free) if !shared.of_stack(free.key()).is_empty() => {
-                let worker = Worker::new(shared.clone(), free.key().clone());
-                free.insert(worker.news());
-                self.running.spawn(worker.work());
-            }
-            Entry::Vacant(_) => {}
-        }
-    }
-
-    /// Removes a worker whose stack had no ShortLinks. There may be some again.
-    fn ended(&mut self, shared: &Arc<Shared>, stack: StackKey) {
-        self.news.remove(&stack);
-        self.wake(shared, stack);
-    }
 }

@@ -60,8 +60,8 @@ impl Worker {
         }
     }
 
-    /// Works until every drill of the stack is over, or until the operator stops. Returns the stack.
-    pub(super) async fn work(self) -> StackKey {
+    /// Works until every drill of the stack is over, or until the operator stops.
+    pub(super) async fn work(self) {
         let stop = self.shared.stop.clone();
         while !stop.is_cancelled() {
             let Some(drill) = self.shared.open(&self.stack).into_iter().next() else {
@@ -75,7 +75,6 @@ impl Worker {
                 break;
             }
         }
-        self.stack
     }
 
     /// Conducts one drill, or a step of it.

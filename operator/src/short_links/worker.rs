@@ -77,24 +77,19 @@ enum Pause {
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, stack: StackKey) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, stack: StackKey, news: Arc<Notify>) -> Self {
         Self {
             app: App::new(shared.clone(), stack.clone()),
             shared,
             stack,
-            news: Arc::default(),
+            news,
             ledger: Ledger::new(),
             postponed: false,
         }
     }
 
-    /// Returns the means to tell the worker that something has changed.
-    pub(super) fn news(&self) -> Arc<Notify> {
-        self.news.clone()
-    }
-
-    /// Works until the stack has no ShortLinks, or until the operator stops. Returns the stack.
-    pub(super) async fn work(mut self) -> StackKey {
+    /// Works until the stack has no ShortLinks, or until the operator stops.
+    pub(super) async fn work(mut self) {
         sleep(COLLECT).await;
         let stop = self.shared.stop.clone();
         while !stop.is_cancelled() {
@@ -109,7 +104,6 @@ impl Worker {
                 Pause::End => break,
             }
         }
-        self.stack
     }
 
     async fn round(&mut self) -> Pause {
