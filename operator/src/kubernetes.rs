@@ -8,6 +8,7 @@ pub mod definition;
 pub mod drills;
 pub mod dry_run;
 pub mod entry_points;
+pub mod events;
 pub mod hosts;
 pub mod inventory;
 pub mod refusal;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{ResourceExt, runtime::events::EventType};
 use shortener_operator_core::{
     api::{DrillPhase, Profile, ShortenerDrill, ShortenerDrillStatus, ShortenerStack},
     model::metadata::StackKey,
@@ -20,9 +20,12 @@ use tokio::{
 use super::{
     Shared,
     prober::{Prober, Way},
-    writes::{publish, write},
+    writes::write,
 };
-use crate::reconcile::context::{GuardedStack, is_of};
+use crate::{
+    kubernetes::events::{event, publish},
+    reconcile::context::{GuardedStack, is_of},
+};
 
 /// Time between two looks at a drill that runs.
 const LOOK: Duration = Duration::from_secs(1);
@@ -159,11 +162,8 @@ impl Worker {
             return Beginning::Later;
         };
         let store = drill.spec.store;
-        let note = format!(
-            "ShortenerDrill {} takes the store {store:?} away until {end:.0}",
-            drill.name_any()
-        );
-        publish(&self.shared, &*stack, "DrillBegun", note).await;
+        let what = format!("takes the store {store:?} away until {end:.0}");
+        self.note("DrillBegun", &what, &drill).await;
         let prober = Prober::new(way, code, context.clock.clone(), tally);
         Beginning::Begun(Box::new(drill), prober)
     }
@@ -311,12 +311,14 @@ impl Worker {
         self.shared.context.drills.tell(&self.stack);
     }
 
+    /// Publishes an Event on the stack, if it parses.
     async fn note(&self, reason: &str, what: &str, drill: &ShortenerDrill) {
         let Some(stack) = self.stack() else {
             return;
         };
         let note = format!("ShortenerDrill {} {what}", drill.name_any());
-        publish(&self.shared, &*stack, reason, note).await;
+        let event = event(EventType::Warning, "Drill", reason, note);
+        publish(&self.shared.context.recorder, &*stack, event).await;
     }
 
     /// Writes a status. Returns the drill as it is then, or `None` if that failed.

@@ -25,22 +25,16 @@ use shortener_operator_core::{
         },
     },
 };
-use shortener_telemetry::trace::TraceContext;
 use tokio::time::timeout;
 
 use super::{Error, apply::observe, context::Scope};
 use crate::{
-    kubernetes::refusal::{self, NAMESPACE_TERMINATING},
+    kubernetes::events::{event, publish},
     server::metrics::BackupMetrics,
-    telemetry::span,
 };
 
 /// Time for the Events of a report.
 const EVENTS_TIME: Duration = Duration::from_secs(3);
-/// Longest text of an Event that the API server takes, in bytes.
-const MAX_NOTE: usize = 1024;
-/// The end of a text that was cut.
-const CUT: &str = "…";
 
 /// Writes the status if it differs from the live one, and an Event for each condition that changed. Returns true while the
 /// stack progresses without a fault.
@@ -76,12 +70,13 @@ pub async fn report(
         .await
         .map_err(Error::Status)?;
     // Events are best effort: the status contains the same information.
+    let recorder = &scope.context.recorder;
     let events = async {
         for condition in plan::changes(stack.status.as_ref(), &new) {
-            publish(scope, stack, of_condition(condition)).await;
+            publish(recorder, stack, of_condition(condition)).await;
         }
         if let Some(numbers) = plan::scaling(stack.status.as_ref(), &new) {
-            publish(scope, stack, of_scaling(numbers)).await;
+            publish(recorder, stack, of_scaling(numbers)).await;
         }
     };
     if timeout(EVENTS_TIME, events).await.is_err() {
@@ -171,57 +166,21 @@ fn of_condition(condition: &Condition) -> Event {
     let is_known = !UNKNOWN_YET.contains(&condition.reason.as_str());
     let refuted = measured && is_known && condition.status == "False";
     let fault = degraded || refuted || condition.reason == MONITORING_REFUSED;
-    Event {
-        type_: if fault {
-            EventType::Warning
-        } else {
-            EventType::Normal
-        },
-        reason: condition.reason.clone(),
-        note: Some(format!(
-            "{} is {}: {}",
-            condition.type_, condition.status, condition.message
-        )),
-        action: "Reconcile".to_owned(),
-        secondary: None,
-    }
+    let severity = if fault {
+        EventType::Warning
+    } else {
+        EventType::Normal
+    };
+    let note = format!("{type_} is {}: {}", condition.status, condition.message);
+    event(severity, "Reconcile", &condition.reason, note)
 }
 
 /// Returns the Event for a decided number of workers.
 fn of_scaling((before, after): (i32, i32)) -> Event {
-    Event {
-        type_: EventType::Normal,
-        reason: "WorkersScaled".to_owned(),
-        note: Some(format!(
-            "spec.workers.autoscaling changed the number of workers from {before} to {after} by the number of jobs"
-        )),
-        action: "Scale".to_owned(),
-        secondary: None,
-    }
-}
-
-/// Returns the text of an Event, which ends with the id of the trace. A text that is too long is cut: the status has all of it.
-fn note(text: &str, trace: Option<TraceContext>) -> String {
-    let trace = trace.map(|place| format!(" (trace {})", place.trace_id));
-    let trace = trace.unwrap_or_default();
-    let room = MAX_NOTE - trace.len();
-    if text.len() <= room {
-        return format!("{text}{trace}");
-    }
-    let kept = text.floor_char_boundary(room - CUT.len());
-    format!("{}{CUT}{trace}", &text[..kept])
-}
-
-/// Publishes an Event.
-async fn publish(scope: &Scope, stack: &ShortenerStack, mut event: Event) {
-    let text = event.note.unwrap_or_default();
-    event.note = Some(note(&text, span::current()));
-    let recorder = &scope.context.recorder;
-    if let Err(error) = recorder.publish(&event, &stack.object_ref(&())).await
-        && refusal::reason(&error, "") != NAMESPACE_TERMINATING
-    {
-        tracing::warn!(%error, stack = %stack.name_any(), "an Event could not be published");
-    }
+    let note = format!(
+        "spec.workers.autoscaling changed the number of workers from {before} to {after} by the number of jobs"
+    );
+    event(EventType::Normal, "Scale", "WorkersScaled", note)
 }
 
 #[cfg(test)]
@@ -230,20 +189,6 @@ mod tests {
 
     use super::*;
     use crate::testing::shared::stored_stack;
-
-    #[test]
-    fn the_text_of_an_event_is_as_long_as_the_api_server_takes_it() {
-        let trace = TraceContext::root();
-        let end = format!(" (trace {})", trace.trace_id);
-        assert_eq!(note("why", Some(trace)), format!("why{end}"));
-        assert_eq!(note("why", None), "why");
-        for text in ["a".repeat(1024), "\u{e4}".repeat(1000)] {
-            let cut = note(&text, Some(trace));
-            assert!(cut.len() <= MAX_NOTE && cut.len() > MAX_NOTE - 4, "{cut}");
-            assert!(cut.ends_with(&format!("{CUT}{end}")), "{cut}");
-        }
-        assert_eq!(note(&"a".repeat(1024), None), "a".repeat(1024));
-    }
 
     fn condition(type_: &str) -> Value {
         json!({

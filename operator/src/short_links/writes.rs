@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::events::{Event, EventType},
+    runtime::events::EventType,
 };
 use serde_json::{Value, json};
 use shortener_operator_core::{
@@ -16,7 +16,7 @@ use shortener_operator_core::{
 };
 
 use super::Shared;
-use crate::kubernetes::refusal::{self, NAMESPACE_TERMINATING};
+use crate::kubernetes::events::{event, publish};
 
 /// Gives a ShortLink whose link was claimed its finalizer.
 ///
@@ -84,19 +84,8 @@ pub(super) async fn tell_left(
     links: &[Arc<ShortLink>],
 ) {
     let codes: Vec<&str> = links.iter().map(|link| link.spec.code.as_str()).collect();
-    let event = Event {
-        type_: EventType::Warning,
-        reason: "ShortLinkLeft".to_owned(),
-        note: Some(left(&codes)),
-        action: "Release".to_owned(),
-        secondary: None,
-    };
-    let recorder = &shared.context.recorder;
-    if let Err(error) = recorder.publish(&event, &stack.object_ref(&())).await
-        && refusal::reason(&error, "") != NAMESPACE_TERMINATING
-    {
-        tracing::warn!(%error, stack = %stack.name_any(), "an Event could not be published");
-    }
+    let event = event(EventType::Warning, "Release", "ShortLinkLeft", left(&codes));
+    publish(&shared.context.recorder, stack, event).await;
 }
 
 fn api(shared: &Shared, link: &ShortLink) -> Api<ShortLink> {
