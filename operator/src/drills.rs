@@ -10,7 +10,10 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    sync::Arc,
+};
 
 use futures::{StreamExt, stream};
 use kube::ResourceExt;
@@ -18,7 +21,7 @@ use parking_lot::Mutex;
 use shortener_operator_core::{
     api::ShortenerDrill,
     model::metadata::StackKey,
-    plan::drills::{is_over, phase},
+    plan::drills::{is_over, phase, target},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -29,17 +32,24 @@ use worker::Worker;
 struct Shared {
     context: Arc<Context>,
     connect: Connect,
-    /// Identifiers of the drills that this operator has completed or refused. The watch may not show it yet.
-    over: Mutex<HashSet<String>>,
+    /// UIDs of the drills that this operator has completed or refused, while the watch does not show it.
+    over: Mutex<HashMap<StackKey, HashSet<String>>>,
     stop: CancellationToken,
 }
 
 impl Shared {
     /// Returns the drills of a stack that are not over: the one that has begun, and the others by their age.
     fn open(&self, stack: &StackKey) -> Vec<Arc<ShortenerDrill>> {
-        let over = self.over.lock();
         let mut drills = self.context.drills.of_stack(stack);
-        drills.retain(|drill| !is_over(drill) && !over.contains(&drill.uid().unwrap_or_default()));
+        drills.retain(|drill| !is_over(drill));
+        if let Entry::Occupied(mut over) = self.over.lock().entry(stack.clone()) {
+            let seen: HashSet<_> = drills.iter().filter_map(|drill| drill.uid()).collect();
+            over.get_mut().retain(|uid| seen.contains(uid));
+            drills.retain(|drill| drill.uid().is_none_or(|uid| !over.get().contains(&uid)));
+            if over.get().is_empty() {
+                over.remove();
+            }
+        }
         drills.sort_by_key(|drill| {
             let created = drill.metadata.creation_timestamp.as_ref();
             let age = created.map(|created| created.0);
@@ -48,9 +58,10 @@ impl Shared {
         drills
     }
 
-    /// Remembers that a drill is over.
+    /// Remembers that a drill is over, until the watch shows it.
     fn close(&self, drill: &ShortenerDrill) {
-        self.over.lock().extend(drill.uid());
+        let mut over = self.over.lock();
+        over.entry(target(drill)).or_default().extend(drill.uid());
     }
 }
 

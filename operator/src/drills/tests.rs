@@ -9,14 +9,16 @@ use k8s_openapi::api::{
     events::v1::Event,
 };
 use kube::{Resource, ResourceExt};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::{DrillPhase, DrillRequest, DrillVerdict, ShortenerDrill, ShortenerDrillStatus},
     model::drill::DRILL,
 };
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+use super::Shared;
 use crate::testing::{
     api_server::FakeApiServer,
     shared::stored_stack,
@@ -408,5 +410,31 @@ async fn a_stack_to_which_nothing_is_applied_gets_its_store_back_all_the_same() 
         server.edit::<shortener_operator_core::api::ShortenerStack>(NAMESPACE, "acme", edit);
         running.pass(60).await;
         assert!(!running.is_away("acme-cache"), "edit {place}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_drill_is_remembered_until_the_watch_shows_it_over_or_gone() {
+    let running = Running::start(true).await;
+    let shared = Shared {
+        context: running.world.context.clone(),
+        connect: running.world.gateway.connect(),
+        over: Mutex::default(),
+        stop: CancellationToken::new(),
+    };
+    let stack = (NAMESPACE.to_owned(), "acme".to_owned());
+    for (name, is_deleted) in [("first", false), ("second", true)] {
+        running.drill(name, "Cache");
+        running.pass(5).await;
+        shared.close(&shared.open(&stack)[0]);
+        assert!(shared.open(&stack).is_empty());
+        assert!(!shared.over.lock().is_empty());
+        if is_deleted {
+            let server = &running.world.server;
+            server.delete::<ShortenerDrill>(NAMESPACE, name);
+        }
+        running.pass(90).await;
+        assert!(shared.open(&stack).is_empty());
+        assert!(shared.over.lock().is_empty(), "{name}");
     }
 }

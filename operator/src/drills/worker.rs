@@ -197,7 +197,6 @@ impl Worker {
             sleep(self.until_next_look(&drill)).await;
             let current = context.drills.current(&drill);
             if current.is_none_or(|current| is_over(&current)) {
-                self.shared.close(&drill);
                 self.tell();
                 self.note("DrillEnded", "is gone, so the store is given back", &drill)
                     .await;
