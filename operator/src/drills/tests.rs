@@ -108,11 +108,6 @@ impl Running {
         }
     }
 
-    fn condition(&self, type_: &str) -> (String, String) {
-        let condition = self.world.condition("acme", type_);
-        (condition.status, condition.reason)
-    }
-
     /// Returns the reasons of the Events about the beginning and the end of drills.
     fn events(&self) -> Vec<String> {
         let names = self.world.server.names().into_iter();
@@ -179,15 +174,12 @@ where
 #[tokio::test(start_paused = true)]
 async fn a_store_is_away_until_the_end_and_the_report_says_what_users_saw() {
     let running = Running::start(true).await;
-    assert_eq!(running.condition("Ready").0, "True");
+    assert_eq!(running.world.condition("acme", "Ready").status, "True");
     running.drill("mine", "Cache");
     running.pass(5).await;
     assert!(running.is_away("acme-cache"));
     assert!(!running.is_away("acme-postgres"));
-    assert_eq!(
-        running.condition("CacheReady"),
-        ("False".to_owned(), "DrillActive".to_owned())
-    );
+    assert_eq!(running.world.verdict("CacheReady"), "False DrillActive");
     let paths: Vec<String> = running
         .world
         .server
@@ -226,10 +218,7 @@ async fn a_store_is_away_until_the_end_and_the_report_says_what_users_saw() {
         "{jobs:?}"
     );
     assert_eq!(running.events(), ["DrillBegun", "DrillEnded"]);
-    assert_eq!(
-        running.condition("CacheReady"),
-        ("True".to_owned(), "PodsReady".to_owned())
-    );
+    assert_eq!(running.world.verdict("CacheReady"), "True PodsReady");
 }
 
 #[tokio::test(start_paused = true)]

@@ -253,6 +253,22 @@ impl World {
         found.unwrap_or_else(|| panic!("stack {name} has no condition {type_}"))
     }
 
+    /// Returns status and reason of a condition of the stack `acme`, such as `True PodsReady`.
+    pub fn verdict(&self, type_: &str) -> String {
+        let condition = self.condition("acme", type_);
+        format!("{} {}", condition.status, condition.reason)
+    }
+
+    /// Writes the status of an object as its own controller does, and lets the operator follow.
+    pub async fn report<K>(&self, name: &str, status: serde_json::Value)
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        self.server
+            .edit::<K>(NAMESPACE, name, |object| object["status"] = status);
+        self.settle().await;
+    }
+
     /// Edits the spec of a stack like a user.
     pub fn edit_spec(&self, name: &str, edit: impl FnOnce(&mut serde_json::Value)) {
         self.server

@@ -40,18 +40,8 @@ async fn begin(world: &World, version: &str) {
         "acme-pg-ca",
         json!({"ca.crt": "Y2VydA==", "ca.key": "a2V5"}),
     ));
-    report(
-        world,
-        json!({"phase": "Setting up primary", "instances": 1}),
-    )
-    .await;
-}
-
-async fn report(world: &World, status: serde_json::Value) {
-    world
-        .server
-        .edit::<Cluster>(NAMESPACE, "acme-pg", |cluster| cluster["status"] = status);
-    world.settle().await;
+    let status = json!({"phase": "Setting up primary", "instances": 1});
+    world.report::<Cluster>("acme-pg", status).await;
 }
 
 /// Reports that the first server has taken writes.
@@ -60,24 +50,11 @@ async fn serve(world: &World) {
         "type": "Ready", "status": "True", "reason": "ClusterIsReady", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     });
-    report(
-        world,
-        json!({
-            "phase": "Cluster in healthy state", "instances": 3, "readyInstances": 3,
-            "currentPrimary": "acme-pg-1", "conditions": [ready],
-        }),
-    )
-    .await;
-}
-
-/// Returns the status and the reason of a condition.
-fn told(world: &World, type_: &str) -> (String, String) {
-    let found = world.condition("acme", type_);
-    (found.status, found.reason)
-}
-
-fn pair(status: &str, reason: &str) -> (String, String) {
-    (status.to_owned(), reason.to_owned())
+    let status = json!({
+        "phase": "Cluster in healthy state", "instances": 3, "readyInstances": 3,
+        "currentPrimary": "acme-pg-1", "conditions": [ready],
+    });
+    world.report::<Cluster>("acme-pg", status).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,24 +69,18 @@ async fn the_programs_wait_for_the_database_and_that_is_no_fault() {
         database.message.contains("Setting up primary"),
         "{database:?}"
     );
-    assert_eq!(told(&world, "Degraded").0, "False");
-    assert_eq!(told(&world, "Progressing").0, "True");
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+    assert_eq!(world.condition("acme", "Progressing").status, "True");
     assert_eq!(world.uid::<Deployment>("acme-app"), None);
 
     serve(&world).await;
-    assert_eq!(told(&world, "DatabaseReady"), pair("True", "ClusterReady"));
+    assert_eq!(world.verdict("DatabaseReady"), "True ClusterReady");
     assert!(world.uid::<Deployment>("acme-app").is_some());
     // A failover changes no object.
     world.server.forget_writes();
-    report(
-        &world,
-        json!({"phase": "Failing over", "currentPrimary": "acme-pg-1"}),
-    )
-    .await;
-    assert_eq!(
-        told(&world, "DatabaseReady"),
-        pair("False", "ClusterNotReady")
-    );
+    let status = json!({"phase": "Failing over", "currentPrimary": "acme-pg-1"});
+    world.report::<Cluster>("acme-pg", status).await;
+    assert_eq!(world.verdict("DatabaseReady"), "False ClusterNotReady");
     assert_eq!(world.child_writes(), Vec::<String>::new());
 }
 
@@ -122,7 +93,7 @@ async fn a_cluster_without_the_kind_is_named_with_the_remedy_until_it_has_it() {
         database.message.contains("install CloudNativePG"),
         "{database:?}"
     );
-    assert_eq!(told(&world, "Degraded").0, "True");
+    assert_eq!(world.condition("acme", "Degraded").status, "True");
     world.server.add_kind::<Cluster>();
     world.pass(std::time::Duration::from_secs(120)).await;
     assert!(world.uid::<Cluster>("acme-pg").is_some());
@@ -133,7 +104,10 @@ async fn a_version_with_a_hole_is_refused_until_it_is_replaced() {
     let world = world(true).await;
     begin(&world, "1.29.0").await;
     serve(&world).await;
-    assert_eq!(told(&world, "DatabaseReady").1, "ClusterVulnerable");
+    assert_eq!(
+        world.condition("acme", "DatabaseReady").reason,
+        "ClusterVulnerable"
+    );
     assert_eq!(world.uid::<Deployment>("acme-app"), None);
     world
         .server
@@ -141,7 +115,7 @@ async fn a_version_with_a_hole_is_refused_until_it_is_replaced() {
             secret["metadata"]["annotations"][OPERATOR_VERSION] = json!("1.29.1");
         });
     world.settle().await;
-    assert_eq!(told(&world, "DatabaseReady"), pair("True", "ClusterReady"));
+    assert_eq!(world.verdict("DatabaseReady"), "True ClusterReady");
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,5 +135,5 @@ async fn a_cluster_of_others_is_not_touched() {
     let live: Cluster = world.server.get(NAMESPACE, "acme-pg").unwrap();
     assert_eq!(live.spec, foreign.spec);
     assert_eq!(world.uid::<Deployment>("acme-app"), None);
-    assert_eq!(told(&world, "DatabaseReady").1, "NameTaken");
+    assert_eq!(world.condition("acme", "DatabaseReady").reason, "NameTaken");
 }

@@ -54,16 +54,6 @@ async fn probed(end_to_end: Value) -> World {
     running(json!({"gateway": gateway})).await
 }
 
-/// Returns status and reason of a condition.
-fn state(world: &World, type_: &str) -> (String, String) {
-    let condition = world.condition("acme", type_);
-    (condition.status, condition.reason)
-}
-
-fn is(status: &str, reason: &str) -> (String, String) {
-    (status.to_owned(), reason.to_owned())
-}
-
 fn has(world: &World, type_: &str) -> bool {
     let status = world.stack("acme").status.unwrap_or_default();
     let mut conditions = status.conditions.iter();
@@ -85,14 +75,14 @@ fn create_door(world: &World, component: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_network_without_policies_is_told_once_and_so_is_one_that_enforces_them() {
     let world = running(json!({})).await;
-    assert_eq!(state(&world, "SoleEntry"), is("True", "GatewayOnly"));
+    assert_eq!(world.verdict("SoleEntry"), "True GatewayOnly");
     let dialled = world.network.dialled();
     let forbidden = ["10.1.0.1:3000", "10.1.0.2:5432"].map(|address| address.parse().unwrap());
     assert!(forbidden.iter().all(|address| dialled.contains(address)));
 
     world.network.ignores_policies(true);
     world.pass(Duration::from_secs(600)).await;
-    assert_eq!(state(&world, "SoleEntry"), is("False", "NotEnforced"));
+    assert_eq!(world.verdict("SoleEntry"), "False NotEnforced");
     assert_eq!(world.condition("acme", "Degraded").status, "False");
     let events = world.server.writes().into_iter();
     let mut events = events.filter(|write| write.path.contains("/events"));
@@ -103,13 +93,13 @@ async fn a_network_without_policies_is_told_once_and_so_is_one_that_enforces_the
 
     world.network.ignores_policies(false);
     world.pass(Duration::from_secs(600)).await;
-    assert_eq!(state(&world, "SoleEntry"), is("True", "GatewayOnly"));
+    assert_eq!(world.verdict("SoleEntry"), "True GatewayOnly");
 }
 
 #[tokio::test(start_paused = true)]
 async fn probes_with_the_same_result_write_nothing_not_even_after_a_restart() {
     let world = probed(json!({"intervalSeconds": 30})).await;
-    assert_eq!(state(&world, "EndToEnd"), is("True", "Passed"));
+    assert_eq!(world.verdict("EndToEnd"), "True Passed");
     let before = world.stack("acme").status;
     world.server.forget_writes();
     world.gateway.seen();
@@ -127,11 +117,11 @@ async fn a_service_of_another_owner_that_opens_a_store_is_named_while_it_exists(
     let world = running(json!({})).await;
     create_door(&world, "gateway");
     world.settle().await;
-    assert_eq!(state(&world, "SoleEntry"), is("True", "GatewayOnly"));
+    assert_eq!(world.verdict("SoleEntry"), "True GatewayOnly");
     world.server.delete::<Service>(NAMESPACE, "door");
     create_door(&world, "postgres");
     world.pass(Duration::from_secs(2)).await;
-    assert_eq!(state(&world, "SoleEntry"), is("False", "Exposed"));
+    assert_eq!(world.verdict("SoleEntry"), "False Exposed");
     let message = world.condition("acme", "SoleEntry").message;
     assert!(
         message.contains("links/door leads to acme-postgres"),
@@ -139,7 +129,7 @@ async fn a_service_of_another_owner_that_opens_a_store_is_named_while_it_exists(
     );
     world.server.delete::<Service>(NAMESPACE, "door");
     world.pass(Duration::from_secs(2)).await;
-    assert_eq!(state(&world, "SoleEntry"), is("True", "GatewayOnly"));
+    assert_eq!(world.verdict("SoleEntry"), "True GatewayOnly");
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +142,7 @@ async fn an_address_that_stays_on_the_stacks_own_service_is_found() {
         .server
         .edit::<Service>(NAMESPACE, "acme-postgres", |_| {});
     world.pass(Duration::from_secs(2)).await;
-    assert_eq!(state(&world, "SoleEntry"), is("False", "Exposed"));
+    assert_eq!(world.verdict("SoleEntry"), "False Exposed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,7 +210,7 @@ fn create_key(world: &World, key: &str) {
 async fn the_passage_has_the_key_of_the_secret_that_the_spec_names() {
     let key = "k".repeat(32);
     let world = probed(json!({"keySecretRef": {"name": "probe"}})).await;
-    assert_eq!(state(&world, "EndToEnd"), is("False", "KeyMissing"));
+    assert_eq!(world.verdict("EndToEnd"), "False KeyMissing");
     assert_eq!(
         world.gateway.seen().len(),
         0,
@@ -228,7 +218,7 @@ async fn the_passage_has_the_key_of_the_secret_that_the_spec_names() {
     );
     create_key(&world, &key);
     world.settle().await;
-    assert_eq!(state(&world, "EndToEnd"), is("True", "Passed"));
+    assert_eq!(world.verdict("EndToEnd"), "True Passed");
     let seen = world.gateway.seen();
     assert!(!seen.is_empty() && seen.iter().all(|seen| seen.key.as_ref() == Some(&key)));
 }
@@ -251,11 +241,11 @@ async fn no_key_is_sent_of_a_secret_that_lost_its_label_and_nothing_to_other_add
     world.settle().await;
     world.gateway.seen();
     world.pass(Duration::from_secs(900)).await;
-    assert_eq!(state(&world, "EndToEnd"), is("False", "AddressNotAllowed"));
+    assert_eq!(world.verdict("EndToEnd"), "False AddressNotAllowed");
     assert_eq!(world.gateway.seen().len(), 0);
     probe(json!({"probeUrl": "http://controller.ingress-nginx.svc"}));
     world.settle().await;
-    assert_eq!(state(&world, "EndToEnd"), is("True", "Passed"));
+    assert_eq!(world.verdict("EndToEnd"), "True Passed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,7 +254,7 @@ async fn a_key_that_cannot_be_read_holds_up_the_probe_alone() {
         let world = probed(json!({"keySecretRef": {"name": "probe"}})).await;
         create_key(&world, "k");
         world.settle().await;
-        assert_eq!(state(&world, "EndToEnd"), is("True", "Passed"));
+        assert_eq!(world.verdict("EndToEnd"), "True Passed");
         let fault = Some(Fault::Refuse(status));
         world.server.fail_reads_of("probe", fault);
         world.edit_spec("acme", |spec| spec["app"] = json!({"replicas": 5}));
@@ -277,7 +267,7 @@ async fn a_key_that_cannot_be_read_holds_up_the_probe_alone() {
         // Everything else goes on, and nothing is tried without the key.
         let app = world.server.get::<Deployment>(NAMESPACE, "acme-app");
         assert_eq!(app.unwrap().spec.unwrap().replicas, Some(5));
-        assert_eq!(state(&world, "Degraded").0, "False");
+        assert_eq!(world.condition("acme", "Degraded").status, "False");
         world.gateway.seen();
         world.server.forget_writes();
         world.pass(Duration::from_secs(900)).await;
@@ -286,7 +276,7 @@ async fn a_key_that_cannot_be_read_holds_up_the_probe_alone() {
         // It is read again soon, without a change that would wake the stack.
         world.server.fail_reads_of("probe", None);
         world.settle().await;
-        assert_eq!(state(&world, "EndToEnd"), is("True", "Passed"));
+        assert_eq!(world.verdict("EndToEnd"), "True Passed");
     }
 }
 

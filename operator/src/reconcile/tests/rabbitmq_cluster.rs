@@ -52,35 +52,21 @@ async fn report(world: &World, ready: i32, whole: bool) {
     let pods = format!("{ready}/3 Pods ready");
     let is = |holds: bool| if holds { "True" } else { "False" };
     let reconciled = if whole { "True" } else { "Unknown" };
-    world
-        .server
-        .edit::<RabbitmqCluster>(NAMESPACE, "acme-mq", |cluster| {
-            let generation = cluster["metadata"]["generation"].clone();
-            cluster["status"] = json!({"conditions": [
-                condition("AllReplicasReady", is(ready >= 3), &pods),
-                condition("ClusterAvailable", is(ready > 1), ""),
-                condition("ReconcileSuccess", reconciled, ""),
-            ]});
-            if whole {
-                cluster["status"]["observedGeneration"] = generation;
-            }
-        });
-    world.settle().await;
+    let mut status = json!({"conditions": [
+        condition("AllReplicasReady", is(ready >= 3), &pods),
+        condition("ClusterAvailable", is(ready > 1), ""),
+        condition("ReconcileSuccess", reconciled, ""),
+    ]});
+    if whole {
+        let live = world.server.get::<RabbitmqCluster>(NAMESPACE, "acme-mq");
+        status["observedGeneration"] = json!(live.unwrap().metadata.generation);
+    }
+    world.report::<RabbitmqCluster>("acme-mq", status).await;
 }
 
 fn replicas(world: &World) -> Option<i64> {
     let live = world.server.get::<RabbitmqCluster>(NAMESPACE, "acme-mq")?;
     live.replicas()
-}
-
-/// Returns the status and the reason of a condition.
-fn told(world: &World, type_: &str) -> (String, String) {
-    let found = world.condition("acme", type_);
-    (found.status, found.reason)
-}
-
-fn pair(status: &str, reason: &str) -> (String, String) {
-    (status.to_owned(), reason.to_owned())
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,7 +79,7 @@ async fn the_workers_wait_for_the_members_and_that_is_no_fault() {
     let queue = world.condition("acme", "QueueReady");
     assert_eq!(queue.reason, "ClusterStarting");
     assert!(queue.message.contains("1/3 Pods ready"), "{queue:?}");
-    assert_eq!(told(&world, "Degraded").0, "False");
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
     // The app serves links meanwhile.
     assert!(world.uid::<Deployment>("acme-app").is_some());
     assert_eq!(world.uid::<Deployment>("acme-worker"), None);
@@ -102,42 +88,24 @@ async fn the_workers_wait_for_the_members_and_that_is_no_fault() {
     assert!(world.uid::<Deployment>("acme-worker").is_some());
     world.broker.holds(JOBS, depth(2));
     world.pass(std::time::Duration::from_secs(60)).await;
-    assert_eq!(told(&world, "QueueReady"), pair("True", "ClusterReady"));
+    assert_eq!(world.verdict("QueueReady"), "True ClusterReady");
     let queue = world.stack("acme").status.unwrap().queue.unwrap();
     assert_eq!(queue.total, 2);
     assert_eq!(world.broker.policy("shortener-jobs", "delivery-limit"), 4);
 
     // The loss of a member changes no object, and the stack says so.
     world.server.forget_writes();
-    lose_one(&world).await;
+    report(&world, 2, true).await;
+    assert_eq!(world.verdict("QueueReady"), "False ClusterNotReady");
     let queue = world.condition("acme", "QueueReady");
-    assert_eq!(
-        (queue.status.as_str(), queue.reason.as_str()),
-        ("False", "ClusterNotReady")
-    );
     assert!(queue.message.contains("2/3 Pods ready"), "{queue:?}");
     assert_eq!(world.child_writes(), Vec::<String>::new());
     report(&world, 3, true).await;
-    assert_eq!(told(&world, "QueueReady"), pair("True", "ClusterReady"));
+    assert_eq!(world.verdict("QueueReady"), "True ClusterReady");
 }
 
 fn depth(ready: i64) -> Depth {
     Depth { ready, unacked: 0 }
-}
-
-/// Reports that a member of a broker that was whole is not ready.
-async fn lose_one(world: &World) {
-    world
-        .server
-        .edit::<RabbitmqCluster>(NAMESPACE, "acme-mq", |cluster| {
-            for condition in cluster["status"]["conditions"].as_array_mut().unwrap() {
-                if condition["type"] == "AllReplicasReady" {
-                    condition["status"] = json!("False");
-                    condition["message"] = json!("2/3 Pods ready");
-                }
-            }
-        });
-    world.settle().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +119,7 @@ async fn a_cluster_without_the_kind_is_named_with_the_remedy_until_it_has_it() {
             .contains("install RabbitMQ's cluster operator"),
         "{queue:?}"
     );
-    assert_eq!(told(&world, "Degraded").0, "True");
+    assert_eq!(world.condition("acme", "Degraded").status, "True");
     world.server.add_kind::<RabbitmqCluster>();
     world.pass(std::time::Duration::from_secs(120)).await;
     assert_eq!(replicas(&world), Some(3));
@@ -165,7 +133,7 @@ async fn a_stack_that_stops_keeps_the_volumes_and_starts_as_rabbitmqs_operator_d
     world.edit_spec("acme", |spec| spec["stopped"] = json!(true));
     world.settle().await;
     assert_eq!(replicas(&world), Some(0));
-    assert_eq!(told(&world, "QueueReady"), pair("True", "Stopped"));
+    assert_eq!(world.verdict("QueueReady"), "True Stopped");
     let annotate = |value: Value| {
         world
             .server
@@ -199,7 +167,10 @@ async fn a_queue_that_is_off_is_drained_before_its_members_go() {
     world.pass(std::time::Duration::from_secs(60)).await;
     world.edit_spec("acme", |spec| spec["profiles"] = json!([]));
     world.settle().await;
-    assert_eq!(told(&world, "QueueReady").1, "DrainingQueue");
+    assert_eq!(
+        world.condition("acme", "QueueReady").reason,
+        "DrainingQueue"
+    );
     assert_eq!(replicas(&world), Some(3));
     world
         .server
@@ -235,5 +206,5 @@ async fn a_cluster_of_others_is_not_touched() {
     let live: RabbitmqCluster = world.server.get(NAMESPACE, "acme-mq").unwrap();
     assert_eq!(live.spec, foreign.spec);
     assert_eq!(world.uid::<Deployment>("acme-worker"), None);
-    assert_eq!(told(&world, "QueueReady").1, "NameTaken");
+    assert_eq!(world.condition("acme", "QueueReady").reason, "NameTaken");
 }
