@@ -55,11 +55,7 @@ pub(super) fn managed_or_external(field: &str) -> Rule {
 pub(super) fn keeps_its_operator() -> Rule {
     let class = |object| value(object, "operatorClass", "''");
     rule(
-        format!(
-            "(self.paused && oldSelf.paused) || ({}) == ({})",
-            class("self"),
-            class("oldSelf")
-        ),
+        format!("(self.paused && oldSelf.paused) || {}", unchanged(class)),
         "operatorClass can change only while the stack is paused: set paused to true, change operatorClass, then set paused to false"
             .to_owned(),
     )
@@ -76,32 +72,12 @@ pub(super) fn restores_into_an_empty_database() -> Rule {
     )
 }
 
-/// Returns the rule that a stack gets or loses its Cluster only while it is paused: the links would be in the other database.
-pub(super) fn gets_its_cluster_in_a_pause() -> Rule {
-    let has = |object| present(object, "database.cloudNativePG");
+/// Returns the rule that a stack gets or loses a field only while it is paused, because its data would be elsewhere.
+pub(super) fn comes_and_goes_in_a_pause(field: &str, reason: &str) -> Rule {
+    let has = |object| present(object, field);
     rule(
-        format!(
-            "(self.paused && oldSelf.paused) || ({}) == ({})",
-            has("self"),
-            has("oldSelf")
-        ),
-        "database.cloudNativePG can be added or removed only while the stack is paused, because the links do not move by themselves: set paused to true, move them, then set paused to false".to_owned(),
-    )
-}
-
-/// Returns the rule that a stack gets or loses its RabbitmqCluster only while it is paused: the jobs would be in the other
-/// broker.
-pub(super) fn gets_its_members_in_a_pause() -> Rule {
-    let has = |object| present(object, MEMBERS);
-    rule(
-        format!(
-            "(self.paused && oldSelf.paused) || ({}) == ({})",
-            has("self"),
-            has("oldSelf")
-        ),
-        format!(
-            "{MEMBERS} can be added or removed only while the stack is paused, because the jobs do not move by themselves: set paused to true, then change it, then set paused to false"
-        ),
+        format!("(self.paused && oldSelf.paused) || {}", unchanged(has)),
+        format!("{field} can be added or removed only while the stack is paused, because {reason}"),
     )
 }
 
@@ -116,19 +92,61 @@ pub(super) fn keeps_its_members() -> Rule {
     )
 }
 
-/// Returns the rule that the volume of a store does not shrink.
-pub(super) fn never_shrinks(store: &str, remedy: &str) -> Rule {
-    let size = VolumeSize {
-        field: &format!("{store}.managed.storage"),
-        recorded: store,
-        default: DEFAULT_STORAGE,
-    };
-    size.never_shrinks(&is_external(&format!("spec.{store}")), remedy)
+/// A store that the operator can run on a volume.
+pub(super) struct ManagedStore {
+    /// Name of its field in the spec.
+    name: &'static str,
+    /// Names of the fields beside `managed`. With one of them, the operator has no volume for it.
+    others: &'static [&'static str],
+}
+
+pub(super) const DATABASE: ManagedStore = ManagedStore {
+    name: "database",
+    others: &["external", "cloudNativePG"],
+};
+pub(super) const QUEUE: ManagedStore = ManagedStore {
+    name: "queue",
+    others: &["external", "rabbitmqCluster"],
+};
+pub(super) const VECTOR: ManagedStore = ManagedStore {
+    name: "vector",
+    others: &["external"],
+};
+
+impl ManagedStore {
+    /// Returns the condition that the operator does not run the store before or after the change, from the path of the spec.
+    fn is_external(&self, spec: &str) -> String {
+        let fields = self.others.iter().flat_map(|other| {
+            let path = format!("{spec}{}.{other}", self.name);
+            ["self", "oldSelf"].map(|object| format!("({})", present(object, &path)))
+        });
+        fields.collect::<Vec<_>>().join(" || ")
+    }
+
+    /// Returns the rule that the volume does not shrink.
+    pub(super) fn never_shrinks(&self, remedy: &str) -> Rule {
+        let size = VolumeSize {
+            field: &format!("{}.managed.storage", self.name),
+            recorded: self.name,
+            default: DEFAULT_STORAGE,
+        };
+        size.never_shrinks(&self.is_external("spec."), remedy)
+    }
+
+    /// Returns the rule that the storage class does not change.
+    pub(super) fn keeps_its_class(&self, remedy: &str) -> Rule {
+        let field = format!("{}.managed.storageClassName", self.name);
+        let class = |object| value(object, &field, "''");
+        rule(
+            format!("{} || {}", self.is_external(""), unchanged(class)),
+            format!("{field} cannot change: {remedy}"),
+        )
+    }
 }
 
 /// Returns the rule that the volume of the vector store does not shrink while its profile is on.
 pub(super) fn vector_never_shrinks(remedy: &str) -> Rule {
-    let mut rule = never_shrinks("vector", remedy);
+    let mut rule = VECTOR.never_shrinks(remedy);
     rule.rule = format!("{} || {}", vector_is_off("spec.profiles"), rule.rule);
     rule
 }
@@ -195,30 +213,11 @@ impl VolumeSize<'_> {
     }
 }
 
-/// Returns the rule that the storage class of a store does not change.
-pub(super) fn keeps_its_class(store: &str, remedy: &str) -> Rule {
-    let class = |object| value(object, &format!("{store}.managed.storageClassName"), "''");
-    rule(
-        format!(
-            "{} || ({}) == ({})",
-            is_external(store),
-            class("self"),
-            class("oldSelf")
-        ),
-        format!("{store}.managed.storageClassName cannot change: {remedy}"),
-    )
-}
-
 /// Returns the rule that a value of the vector store does not change while its profile is on.
 pub(super) fn vector_keeps(name: &str, default: &str, remedy: &str) -> Rule {
     let kept = |object| value(object, &format!("vector.{name}"), default);
     rule(
-        format!(
-            "{} || ({}) == ({})",
-            vector_is_off("profiles"),
-            kept("self"),
-            kept("oldSelf")
-        ),
+        format!("{} || {}", vector_is_off("profiles"), unchanged(kept)),
         format!(
             "vector.{name} cannot change while the profile is on: switch the profile off, {remedy}, and switch the profile on"
         ),
@@ -229,12 +228,7 @@ pub(super) fn vector_keeps(name: &str, default: &str, remedy: &str) -> Rule {
 pub(super) fn backend_keeps_its_class(remedy: &str) -> Rule {
     let class = |object| backend_value(object, "storageClassName", "''");
     rule(
-        format!(
-            "{} || ({}) == ({})",
-            has_no_backend(BACKEND),
-            class("self"),
-            class("oldSelf")
-        ),
+        format!("{} || {}", has_no_backend(BACKEND), unchanged(class)),
         format!("{BACKEND}.storageClassName cannot change: {remedy}"),
     )
 }
@@ -296,6 +290,11 @@ fn rule(expression: String, message: String) -> Rule {
     Rule::new(expression).message(message.as_str())
 }
 
+/// Returns the condition that the value of an expression does not change.
+fn unchanged(value: impl Fn(&'static str) -> String) -> String {
+    format!("({}) == ({})", value("self"), value("oldSelf"))
+}
+
 /// Returns the condition that the profile `vector` is off before or after the change, from the path of the profiles.
 fn vector_is_off(profiles: &str) -> String {
     let on = |object: &str| {
@@ -303,20 +302,6 @@ fn vector_is_off(profiles: &str) -> String {
         format!("{are_named} && 'vector' in {object}.{profiles}")
     };
     format!("!({} && {})", on("self"), on("oldSelf"))
-}
-
-/// Returns the condition that the store at a path is external before or after the change.
-fn is_external(store: &str) -> String {
-    let others = match store.trim_start_matches("spec.") {
-        "database" => ["external", "cloudNativePG"].as_slice(),
-        "queue" => &["external", "rabbitmqCluster"],
-        _ => &["external"],
-    };
-    let fields = others.iter().flat_map(|other| {
-        ["self", "oldSelf"]
-            .map(|object| format!("({})", present(object, &format!("{store}.{other}"))))
-    });
-    fields.collect::<Vec<_>>().join(" || ")
 }
 
 /// Returns the condition that the stack has no backend of its own before or after the change, from the path of its

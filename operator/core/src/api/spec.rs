@@ -12,11 +12,11 @@ use super::{
     LogsSpec, MonitoringSpec, ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec,
     ShortenerStackStatus, VectorSpec, WorkersAutoscaling, names,
     rules::{
-        backend_keeps_its_class, backend_never_shrinks, backup_never_shrinks,
-        console_annotations_have_a_place, console_host_is_another, console_needs_keys,
-        gets_its_cluster_in_a_pause, gets_its_members_in_a_pause, keeps_its_class,
-        keeps_its_members, keeps_its_operator, never_shrinks, restores_into_an_empty_database,
-        scales_by_its_own_queue, vector_keeps, vector_never_shrinks, while_vector_is_on,
+        DATABASE, QUEUE, VECTOR, backend_keeps_its_class, backend_never_shrinks,
+        backup_never_shrinks, comes_and_goes_in_a_pause, console_annotations_have_a_place,
+        console_host_is_another, console_needs_keys, keeps_its_members, keeps_its_operator,
+        restores_into_an_empty_database, scales_by_its_own_queue, vector_keeps,
+        vector_never_shrinks, while_vector_is_on,
     },
 };
 
@@ -55,8 +55,8 @@ use super::{
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')").message(
         "metadata.name begins with a letter, holds lower case letters, digits and '-' only and has at most 40 characters: choose a shorter name without dots"
     ),
-    validation = never_shrinks("database", "keep the size, or restore a backup into a new stack"),
-    validation = never_shrinks("queue", "keep the size, or drain the queue into a new stack"),
+    validation = DATABASE.never_shrinks("keep the size, or restore a backup into a new stack"),
+    validation = QUEUE.never_shrinks("keep the size, or drain the queue into a new stack"),
     validation = backend_never_shrinks("keep the size, or remove observability.backend.managed, delete the volume claim, and set it again"),
     validation = vector_never_shrinks("keep the size, or switch the profile off and delete the volume first"),
     validation = backup_never_shrinks("keep the size, or remove database.backup, delete the volume claim, and set it again")
@@ -65,11 +65,11 @@ use super::{
     crates(kube_core = "::kube_core"),
     validation = keeps_its_operator(),
     validation = restores_into_an_empty_database(),
-    validation = gets_its_cluster_in_a_pause(),
-    validation = gets_its_members_in_a_pause(),
+    validation = comes_and_goes_in_a_pause("database.cloudNativePG", "the links do not move by themselves: set paused to true, move them, then set paused to false"),
+    validation = comes_and_goes_in_a_pause("queue.rabbitmqCluster", "the jobs do not move by themselves: set paused to true, then change it, then set paused to false"),
     validation = keeps_its_members(),
-    validation = keeps_its_class("database", "restore a backup into a new stack"),
-    validation = keeps_its_class("queue", "drain the queue into a new stack"),
+    validation = DATABASE.keeps_its_class("restore a backup into a new stack"),
+    validation = QUEUE.keeps_its_class("drain the queue into a new stack"),
     validation = scales_by_its_own_queue(),
     validation = console_needs_keys(),
     validation = console_host_is_another(),
@@ -78,7 +78,7 @@ use super::{
     validation = vector_keeps("collection", "'docs'", "change the name"),
     validation = vector_keeps("size", "4", "change it together with vector.collection"),
     validation = vector_keeps("distance", "'Cosine'", "change it together with vector.collection"),
-    validation = while_vector_is_on(keeps_its_class("vector", "switch the profile off and delete the volume first"))
+    validation = while_vector_is_on(VECTOR.keeps_its_class("switch the profile off and delete the volume first"))
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ShortenerStackSpec {
