@@ -3,15 +3,18 @@
 //!
 //! The descriptions are the doc comments of [`crate::api`], so the page always agrees with `kubectl explain`.
 
+mod schema;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSONSchemaProps,
 };
 
-use schemars::schema_for;
-
-use crate::api::PodSettings;
+use schema::{
+    Field, default, first_sentence, kind, only_field, properties, property, section, sentence,
+    split,
+};
 
 /// Title of the section with the settings that every component with pods takes.
 const POD_SETTINGS: &str = "Pod settings";
@@ -81,9 +84,6 @@ fn messages(crd: &CustomResourceDefinition) -> Vec<String> {
     }
     found
 }
-
-/// Name and schema of a field.
-type Field<'a> = (&'a str, &'a JSONSchemaProps);
 
 /// The fields of an object that has a section, and when each can change.
 #[derive(PartialEq)]
@@ -273,105 +273,6 @@ impl Page {
             self.text.push_str("\n\n");
         }
     }
-}
-
-/// Returns the pod settings of a component, if it takes all of them, and its other fields.
-fn split(schema: &JSONSchemaProps) -> (Option<JSONSchemaProps>, Vec<Field<'_>>) {
-    let settings = schema_for!(PodSettings);
-    let names = settings
-        .get("properties")
-        .and_then(|fields| fields.as_object());
-    let is_pod = |name: &str| names.is_some_and(|names| names.contains_key(name));
-    let (pod, own): (Vec<_>, Vec<_>) = properties(schema).partition(|(name, _)| is_pod(name));
-    if names.is_none_or(|names| pod.len() < names.len()) {
-        return (None, properties(schema).collect());
-    }
-    let text = settings.get("description").and_then(|text| text.as_str());
-    let pod = JSONSchemaProps {
-        description: text.map(str::to_owned),
-        properties: Some(
-            pod.into_iter()
-                .map(|(name, field)| (name.to_owned(), field.clone()))
-                .collect(),
-        ),
-        ..JSONSchemaProps::default()
-    };
-    (Some(pod), own)
-}
-
-/// Returns the object that gets a section, with the mark of a list behind the field: the field itself or its items. An
-/// object of Kubernetes is shown as a type, and one with a single field as that field.
-fn section(field: &JSONSchemaProps) -> Option<(&'static str, &JSONSchemaProps)> {
-    let is_ours = |schema: &JSONSchemaProps| {
-        properties(schema).any(|(_, field)| field.description.is_some())
-            && property(schema, "lastTransitionTime").is_none()
-    };
-    if is_ours(field) {
-        return only_field(field).is_none().then_some(("", field));
-    }
-    match &field.items {
-        Some(JSONSchemaPropsOrArray::Schema(item)) if is_ours(item) => Some(("[]", item)),
-        _ => None,
-    }
-}
-
-/// Returns the field of an object that has a single one.
-fn only_field(object: &JSONSchemaProps) -> Option<Field<'_>> {
-    let mut fields = properties(object);
-    let field = fields.next()?;
-    let is_value = section(field.1).is_none();
-    (fields.next().is_none() && is_value).then_some(field)
-}
-
-/// Returns the default of a field for a table.
-fn default(field: &JSONSchemaProps) -> String {
-    let value = field.default.as_ref();
-    value.map_or_else(String::new, |value| format!("`{}`", value.0))
-}
-
-fn properties(schema: &JSONSchemaProps) -> impl Iterator<Item = (&str, &JSONSchemaProps)> {
-    let all = schema.properties.iter().flatten();
-    all.map(|(name, field)| (name.as_str(), field))
-}
-
-fn property<'a>(schema: &'a JSONSchemaProps, name: &str) -> Option<&'a JSONSchemaProps> {
-    schema.properties.as_ref()?.get(name)
-}
-
-/// Returns the type with its bounds, such as `integer, 0 to 1000` or `list of string`.
-fn kind(schema: &JSONSchemaProps) -> String {
-    if let Some(values) = &schema.enum_ {
-        let values: Vec<_> = values
-            .iter()
-            .map(|value| format!("`{}`", value.0))
-            .collect();
-        return values.join(" or ");
-    }
-    let base = schema.type_.as_deref().unwrap_or("any");
-    let base = match (&schema.items, &schema.additional_properties) {
-        (Some(JSONSchemaPropsOrArray::Schema(item)), _) => format!("list of {}", kind(item)),
-        (_, Some(JSONSchemaPropsOrBool::Schema(value))) => format!("map to {}", kind(value)),
-        _ if schema.x_kubernetes_int_or_string == Some(true) => "quantity".to_owned(),
-        _ => base.to_owned(),
-    };
-    match (schema.minimum, schema.maximum) {
-        (Some(least), Some(most)) => format!("{base}, {least} to {most}"),
-        (Some(least), None) => format!("{base}, at least {least}"),
-        _ => base,
-    }
-}
-
-/// Returns the description as one line for a table.
-fn sentence(schema: &JSONSchemaProps) -> String {
-    let text = schema.description.as_deref().unwrap_or_default();
-    let words: Vec<_> = text.split_whitespace().collect();
-    words.join(" ").replace('|', "\\|")
-}
-
-/// Returns the text up to the end of its first sentence.
-fn first_sentence(text: &str) -> String {
-    let end = text.find(". ").map_or(text.len(), |end| end + 1);
-    text[..end].to_owned()
 }
 
 /// Returns the anchor of a heading.
