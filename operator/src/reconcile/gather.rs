@@ -5,6 +5,7 @@
 //! stack out of its database for good. What is still being deleted exists, but nothing may rely on it.
 
 mod contents;
+mod gateway;
 mod observability;
 mod queue;
 mod recorded;
@@ -16,33 +17,26 @@ use std::{
 };
 
 use k8s_openapi::api::{
-    apps::v1::Deployment,
-    autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{Secret, Service},
-    networking::v1::{Ingress, IngressClass},
+    apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Secret,
 };
 use kube::Api;
 use shortener_operator_core::{
-    api::{GatewayProvider, ShortenerStack, ShortenerStackSpec},
+    api::{ShortenerStack, ShortenerStackSpec},
     model::{
         autoscaler,
         checksum::CHECKSUM_KEY,
         cloud_native_pg::{self, Cluster, OPERATOR_VERSION},
         credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, checksum_name, job_ids_name, management_name},
         facts::{
-            BrokerFact, ClaimFact, ClusterFact, CredentialState, Facts, GatewayFacts, MissingKeys,
-            Referenced, StoreFacts, parents,
+            BrokerFact, ClaimFact, ClusterFact, CredentialState, Facts, MissingKeys, StoreFacts,
         },
         failure::StepFailure,
-        gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
         metadata::{Component, StackIdentity, component_name, is_for_backups, is_usable_by_stacks},
         ownership::{Ownership, ownership},
         rabbitmq_cluster::{self, RabbitmqCluster},
-        stack::HostConflict,
     },
     plan::{
-        conditions::has_address,
         drain,
         references::{self, StoreReference},
     },
@@ -100,14 +94,7 @@ pub async fn gather(
         broker_cluster: broker_cluster(scope, &identity),
         missing_keys: missing_keys(scope, stack, &identity),
         missing_webhook_secrets: missing_webhook_secrets(scope, stack, &identity),
-        gateway: GatewayFacts {
-            upstream: upstream(scope, &identity),
-            host_conflict: host_conflict(scope, stack),
-            missing_certificate: missing_certificate(scope, stack, &identity),
-            probe_key: probe_key(scope, &identity, &stack.spec).await,
-            missing_class: lacks_class(scope, stack, &identity).await,
-            parents: live_parents(scope, stack),
-        },
+        gateway: gateway::facts(scope, stack, &identity).await,
         drill: scope.context.drills.active(stack, (scope.context.clock)()),
         rival: autoscaler::rival(
             &scope
@@ -198,14 +185,6 @@ fn broker_cluster(scope: &Scope, identity: &StackIdentity) -> BrokerFact {
     BrokerFact::of(live.as_deref(), identity)
 }
 
-/// Returns the stack that holds the host of this one.
-fn host_conflict(scope: &Scope, stack: &ShortenerStack) -> Option<HostConflict> {
-    let known = scope.context.known_stacks();
-    let parsed = known.iter().filter_map(|known| known.0.as_ref().ok());
-    let parsed: Vec<&ShortenerStack> = parsed.collect();
-    scope.context.hosts.conflict(stack, &parsed)
-}
-
 /// Reads the facts about a store. A read that fails concerns that store alone.
 async fn store_facts(
     scope: &Scope,
@@ -224,25 +203,6 @@ fn unread(error: &kube::Error) -> StepFailure {
         needs_an_edit: false,
         waits: false,
     }
-}
-
-/// Reads the key for the end-to-end probe through the gateway. Nothing else waits for it.
-async fn probe_key(
-    scope: &Scope,
-    identity: &StackIdentity,
-    spec: &ShortenerStackSpec,
-) -> Option<Result<Referenced, StepFailure>> {
-    let reference = references::probe_key(spec)?;
-    let key = store::entry(scope, identity, reference).await;
-    Some(key.map_err(|error| StepFailure {
-        reason: refusal::reason(&error, "ReadFailed"),
-        message: format!(
-            "gateway.endToEndProbe.keySecretRef: cannot read Secret {}: {error}: check the API server and the operator's right to get Secrets; nothing is tried without the key, and the operator retries",
-            reference.name
-        ),
-        needs_an_edit: false,
-        waits: false,
-    }))
 }
 
 /// Reads a Secret of the stack's own with one key, or generates its data.
@@ -302,48 +262,6 @@ fn missing_webhook_secrets(
     missing.map(str::to_owned).collect()
 }
 
-/// Returns the name of the Secret with the gateway's certificate if the spec refers to one that does not exist. Its
-/// content stays unread, because only the gateway needs the key.
-fn missing_certificate(
-    scope: &Scope,
-    stack: &ShortenerStack,
-    identity: &StackIdentity,
-) -> Option<String> {
-    let name = references::certificate_secret(&stack.spec)?;
-    let exists = scope
-        .inventory
-        .contains::<Secret>(&identity.namespace, name);
-    (!exists).then(|| name.to_owned())
-}
-
-/// Returns true when the IngressClass of the spec does not exist. It is read only while no Ingress of the stack has an
-/// address, and counts as existing where the operator may not read it.
-async fn lacks_class(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> bool {
-    let gateway = &stack.spec.gateway;
-    let ingresses = scope
-        .inventory
-        .of_stack::<Ingress>(&identity.namespace, &identity.name);
-    let has_address = ingresses.iter().any(|ingress| has_address(ingress));
-    if gateway.provider != GatewayProvider::IngressNginx || has_address {
-        return false;
-    }
-    let classes: Api<IngressClass> = Api::all(scope.context.client.clone());
-    let class = classes.get_opt(&gateway.ingress_class_name).await;
-    class.is_ok_and(|class| class.is_none())
-}
-
-/// Returns the Gateways that the spec names. The operator watches Gateways in its own namespaces only.
-fn live_parents(scope: &Scope, stack: &ShortenerStack) -> Vec<LiveGateway> {
-    let live = |(namespace, name): (&str, &str)| {
-        if !scope.inventory.covers::<Gateway>(namespace) {
-            return LiveGateway::Unknown;
-        }
-        let found = scope.inventory.kept::<Gateway>(namespace, name);
-        found.map_or(LiveGateway::Missing, LiveGateway::Found)
-    };
-    parents(stack).map(live).collect()
-}
-
 async fn read_secret(
     scope: &Scope,
     identity: &StackIdentity,
@@ -351,17 +269,4 @@ async fn read_secret(
 ) -> Result<Option<Secret>, kube::Error> {
     let secrets: Api<Secret> = Api::namespaced(scope.context.client.clone(), &identity.namespace);
     secrets.get_opt(name).await
-}
-
-fn upstream(scope: &Scope, identity: &StackIdentity) -> Option<String> {
-    let name = component_name(&identity.name, Component::App);
-    let service = scope
-        .inventory
-        .kept::<Service>(&identity.namespace, &name)?;
-    if service.metadata.deletion_timestamp.is_some()
-        || ownership(&service.metadata, identity, Deletion::Pruned) != Ownership::Ours
-    {
-        return None;
-    }
-    service.spec.as_ref()?.cluster_ip.clone()
 }
