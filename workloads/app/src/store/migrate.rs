@@ -20,159 +20,57 @@ use sqlx::{
 };
 use tokio::time::{sleep, timeout};
 
+macro_rules! migrations {
+    ($($version:tt $name:ident)*) => {
+        [$((
+            $version,
+            stringify!($name),
+            include_str!(concat!("../../migrations/", stringify!($version), "_", stringify!($name), ".sql")),
+        )),*]
+    };
+}
+
 /// The version, the name and the statements of each migration in `migrations/`, in order. A released one never changes:
 /// the database keeps its checksum.
 ///
 /// An index of a table that exists already has a migration of its own with its name, so that it is built beside writes.
-const MIGRATIONS: [(i64, &str, &str); 31] = [
-    (1, "links", include_str!("../../migrations/0001_links.sql")),
-    (2, "jobs", include_str!("../../migrations/0002_jobs.sql")),
-    (
-        3,
-        "documents",
-        include_str!("../../migrations/0003_documents.sql"),
-    ),
-    (
-        4,
-        "jobs_unfinished",
-        include_str!("../../migrations/0004_jobs_unfinished.sql"),
-    ),
-    (
-        5,
-        "link_keys_by_age",
-        include_str!("../../migrations/0005_link_keys_by_age.sql"),
-    ),
-    (
-        6,
-        "links_disabled_by_expiry",
-        include_str!("../../migrations/0006_links_disabled_by_expiry.sql"),
-    ),
-    (
-        7,
-        "links_down",
-        include_str!("../../migrations/0007_links_down.sql"),
-    ),
-    (
-        8,
-        "links_deleted",
-        include_str!("../../migrations/0008_links_deleted.sql"),
-    ),
-    (
-        9,
-        "origins",
-        include_str!("../../migrations/0009_origins.sql"),
-    ),
-    (
-        10,
-        "jobs_anonymous",
-        include_str!("../../migrations/0010_jobs_anonymous.sql"),
-    ),
-    (
-        11,
-        "documents_anonymous",
-        include_str!("../../migrations/0011_documents_anonymous.sql"),
-    ),
-    (
-        12,
-        "audit_log",
-        include_str!("../../migrations/0012_audit_log.sql"),
-    ),
-    (
-        13,
-        "database_identity",
-        include_str!("../../migrations/0013_database_identity.sql"),
-    ),
-    (
-        14,
-        "clicks",
-        include_str!("../../migrations/0014_clicks.sql"),
-    ),
-    (
-        15,
-        "link_labels",
-        include_str!("../../migrations/0015_link_labels.sql"),
-    ),
-    (
-        16,
-        "links_by_creator",
-        include_str!("../../migrations/0016_links_by_creator.sql"),
-    ),
-    (
-        17,
-        "links_by_creation",
-        include_str!("../../migrations/0017_links_by_creation.sql"),
-    ),
-    (
-        18,
-        "links_without_destination",
-        include_str!("../../migrations/0018_links_without_destination.sql"),
-    ),
-    (
-        19,
-        "link_templates",
-        include_str!("../../migrations/0019_link_templates.sql"),
-    ),
-    (
-        20,
-        "link_owners",
-        include_str!("../../migrations/0020_link_owners.sql"),
-    ),
-    (
-        21,
-        "links_by_creator_and_code",
-        include_str!("../../migrations/0021_links_by_creator_and_code.sql"),
-    ),
-    (
-        22,
-        "links_by_disabler",
-        include_str!("../../migrations/0022_links_by_disabler.sql"),
-    ),
-    (
-        23,
-        "audit_log_by_transfer",
-        include_str!("../../migrations/0023_audit_log_by_transfer.sql"),
-    ),
-    (
-        24,
-        "jobs_by_client",
-        include_str!("../../migrations/0024_jobs_by_client.sql"),
-    ),
-    (
-        25,
-        "documents_by_client",
-        include_str!("../../migrations/0025_documents_by_client.sql"),
-    ),
-    (
-        26,
-        "erasures",
-        include_str!("../../migrations/0026_erasures.sql"),
-    ),
-    (
-        27,
-        "webhooks",
-        include_str!("../../migrations/0027_webhooks.sql"),
-    ),
-    (
-        28,
-        "links_by_end",
-        include_str!("../../migrations/0028_links_by_end.sql"),
-    ),
-    (
-        29,
-        "webhook_deliveries_by_state",
-        include_str!("../../migrations/0029_webhook_deliveries_by_state.sql"),
-    ),
-    (
-        30,
-        "webhook_leases",
-        include_str!("../../migrations/0030_webhook_leases.sql"),
-    ),
-    (
-        31,
-        "webhook_receivers_seen",
-        include_str!("../../migrations/0031_webhook_receivers_seen.sql"),
-    ),
-];
+#[expect(
+    clippy::zero_prefixed_literal,
+    reason = "so begin the names of the files"
+)]
+const MIGRATIONS: [(i64, &str, &str); 31] = migrations! {
+    0001 links
+    0002 jobs
+    0003 documents
+    0004 jobs_unfinished
+    0005 link_keys_by_age
+    0006 links_disabled_by_expiry
+    0007 links_down
+    0008 links_deleted
+    0009 origins
+    0010 jobs_anonymous
+    0011 documents_anonymous
+    0012 audit_log
+    0013 database_identity
+    0014 clicks
+    0015 link_labels
+    0016 links_by_creator
+    0017 links_by_creation
+    0018 links_without_destination
+    0019 link_templates
+    0020 link_owners
+    0021 links_by_creator_and_code
+    0022 links_by_disabler
+    0023 audit_log_by_transfer
+    0024 jobs_by_client
+    0025 documents_by_client
+    0026 erasures
+    0027 webhooks
+    0028 links_by_end
+    0029 webhook_deliveries_by_state
+    0030 webhook_leases
+    0031 webhook_receivers_seen
+};
 
 /// The first line of a migration that cannot run in a transaction, as sqlx spells it: that of an index.
 const ALONE: &str = "-- no-transaction\n";
