@@ -1,26 +1,23 @@
 //! Tests of the children as a whole.
 
 mod cluster;
+mod gateway;
+mod held;
 mod pods;
+mod profiles;
 mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::{
-    api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::LabelSelector,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::{Resource, ResourceExt};
 
 use super::*;
 use crate::{
-    api::Profile,
     model::{
         desired::DesiredSecret, failure::StepFailure, metadata::selector_labels, stack::Collector,
     },
-    testing::{
-        shared::combinations,
-        stack::{every_profile, minimal_stack},
-    },
+    testing::stack::{every_profile, minimal_stack},
 };
 
 /// The title of a child: kind and name.
@@ -141,87 +138,6 @@ fn holding(mut stack: ValidatedStack, components: &[Component]) -> ValidatedStac
 }
 
 #[test]
-fn a_held_component_lacks_its_objects_and_no_other_does() {
-    let table: [&[Component]; 5] = [
-        &[Component::Cache],
-        &[Component::Rabbitmq, Component::Worker],
-        &[Component::Qdrant],
-        &[Component::Otel, Component::Telemetry],
-        &[Component::Gateway],
-    ];
-    for components in table {
-        let whole = names(&every_profile());
-        let stack = holding(every_profile(), components);
-        let is_theirs = |name: &String| {
-            let (_, name) = name.split_once('/').unwrap();
-            let mut components = components.iter().map(|component| component.as_str());
-            components.any(|it| name.starts_with(&format!("acme-{it}")))
-        };
-        let others: Vec<String> = whole.into_iter().filter(|name| !is_theirs(name)).collect();
-        assert_eq!(names(&stack), others, "{components:?}");
-        let desired = build(&stack);
-        let held: Vec<Component> = desired.held.into_iter().collect();
-        assert_eq!(held, components);
-        assert_eq!(stack.profiles(), every_profile().profiles());
-    }
-}
-
-#[test]
-fn a_new_stack_without_its_database_has_its_stores_and_its_gateway_and_no_program() {
-    let stack = holding(every_profile().webhooks(), &[Component::Postgres]);
-    let names = names(&stack);
-    for absent in ["app", "worker", "webhooks"] {
-        let absent = format!("Deployment/acme-{absent}");
-        assert!(!names.contains(&absent), "{absent}");
-    }
-    assert!(!names.contains(&"CronJob/acme-purge".to_owned()));
-    for there in [
-        "Deployment/acme-gateway",
-        "StatefulSet/acme-cache",
-        "StatefulSet/acme-rabbitmq",
-        "Service/acme-app",
-    ] {
-        assert!(names.contains(&there.to_owned()), "{there}");
-    }
-    let held = build(&stack).held;
-    assert!(DATABASE_CLIENTS.iter().all(|client| held.contains(client)));
-}
-
-#[test]
-fn a_program_that_keeps_its_template_is_scaled() {
-    for held in [Component::Cache, Component::Postgres, Component::App] {
-        let mut stack = holding(every_profile(), &[held]);
-        let template = PodTemplateSpec {
-            metadata: Some(stack.identity.child("live", Component::App)),
-            ..PodTemplateSpec::default()
-        };
-        stack
-            .kept_templates
-            .insert(Component::App, template.clone());
-        stack.app.replicas = 7;
-        let mut deployments = build(&stack).children.deployments.into_iter();
-        let app = deployments.find(|deployment| deployment.name_any() == "acme-app");
-        let spec = app.unwrap().spec.unwrap();
-        assert_eq!(
-            (spec.replicas, spec.template),
-            (Some(7), template),
-            "{held:?}"
-        );
-    }
-}
-
-#[test]
-fn clients_of_a_held_collector_keep_their_template() {
-    let stack = holding(every_profile(), &[Component::Otel, Component::Telemetry]);
-    let deployments = |stack: &ValidatedStack| {
-        let mut deployments = build(stack).children.deployments;
-        deployments.retain(|deployment| deployment.name_any() != "acme-otel");
-        deployments
-    };
-    assert_eq!(deployments(&stack), deployments(&every_profile()));
-}
-
-#[test]
 fn backups_add_a_cron_job_and_what_its_pods_need() {
     let mut names = names(&minimal_stack().backed_up());
     names.retain(|name| !MINIMAL.contains(&name.as_str()));
@@ -285,82 +201,6 @@ fn a_minimal_stack_has_exactly_these_children() {
     assert_eq!(names(&minimal_stack()), MINIMAL);
 }
 
-/// Returns the children that a profile adds to a stack with managed stores.
-fn added(profile: Profile) -> Vec<&'static str> {
-    match profile {
-        Profile::Caching => vec![
-            "ServiceAccount/acme-cache",
-            "Secret/acme-cache",
-            "ConfigMap/acme-cache",
-            "NetworkPolicy/acme-cache",
-            "Service/acme-cache",
-            "StatefulSet/acme-cache",
-        ],
-        Profile::Queue => vec![
-            "ServiceAccount/acme-rabbitmq",
-            "ServiceAccount/acme-worker",
-            "Secret/acme-rabbitmq",
-            "ConfigMap/acme-rabbitmq",
-            "PersistentVolumeClaim/acme-rabbitmq",
-            "NetworkPolicy/acme-rabbitmq",
-            "NetworkPolicy/acme-worker",
-            "Service/acme-rabbitmq",
-            "StatefulSet/acme-rabbitmq",
-            "Deployment/acme-worker",
-        ],
-        Profile::Observability => vec![
-            "ServiceAccount/acme-otel",
-            "ConfigMap/acme-dashboards",
-            "ConfigMap/acme-otel",
-            "NetworkPolicy/acme-otel",
-            "Service/acme-app-metrics",
-            "Service/acme-otel",
-            "Deployment/acme-otel",
-        ],
-        Profile::Vector => vec![
-            "ServiceAccount/acme-qdrant",
-            "Secret/acme-qdrant",
-            "PersistentVolumeClaim/acme-qdrant",
-            "NetworkPolicy/acme-qdrant",
-            "Service/acme-qdrant",
-            "StatefulSet/acme-qdrant",
-        ],
-    }
-}
-
-/// Returns the child that two profiles add only in combination.
-fn added_together(chosen: &[Profile]) -> Option<&'static str> {
-    let both = [Profile::Queue, Profile::Observability];
-    both.iter()
-        .all(|profile| chosen.contains(profile))
-        .then_some("Service/acme-worker-metrics")
-}
-
-/// Returns the stack with a profile on.
-fn with(stack: ValidatedStack, profile: Profile) -> ValidatedStack {
-    match profile {
-        Profile::Caching => stack.caching(),
-        Profile::Queue => stack.queue(),
-        Profile::Observability => stack.observability(),
-        Profile::Vector => stack.vector(),
-    }
-}
-
-#[test]
-fn every_combination_of_profiles_has_exactly_the_children_of_its_parts() {
-    for chosen in combinations() {
-        let stack = chosen.iter().copied().fold(minimal_stack(), with);
-        assert_eq!(stack.profiles(), chosen);
-        let mut expected = MINIMAL.to_vec();
-        expected.extend(chosen.iter().copied().flat_map(added));
-        expected.extend(added_together(&chosen));
-        expected.sort_unstable();
-        let mut found = names(&stack);
-        found.sort_unstable();
-        assert_eq!(found, expected, "{chosen:?}");
-    }
-}
-
 #[test]
 fn only_a_stack_that_keeps_no_data_discards_that_of_a_part_that_is_off() {
     let discarded = |stack: ValidatedStack| build(&stack).discarded;
@@ -393,103 +233,11 @@ fn a_stack_that_keeps_data_releases_that_of_every_store_that_it_does_not_run() {
     );
 }
 
-#[test]
-fn a_profile_whose_store_is_external_adds_no_child() {
-    assert_eq!(names(&minimal_stack().external_cache()), MINIMAL);
-    assert_eq!(names(&minimal_stack().external_vector()), MINIMAL);
-}
-
-#[test]
-fn a_queue_on_an_external_broker_adds_its_workers_only() {
-    let mut found = names(&minimal_stack().external_queue());
-    found.retain(|name| !MINIMAL.contains(&name.as_str()));
-    assert_eq!(
-        found,
-        [
-            "NetworkPolicy/acme-worker",
-            "ServiceAccount/acme-worker",
-            "Deployment/acme-worker",
-        ]
-    );
-}
-
 /// Returns the names of a stack's children that the minimal stack does not have.
 fn beyond_minimal(stack: &ValidatedStack) -> Vec<String> {
     let mut found = names(stack);
     found.retain(|name| !MINIMAL.contains(&name.as_str()));
     found
-}
-
-#[test]
-fn the_stacks_own_backend_is_a_store_beside_the_collector() {
-    let with_collector = beyond_minimal(&minimal_stack().observability());
-    let mut found = beyond_minimal(&minimal_stack().telemetry());
-    found.retain(|name| !with_collector.contains(name));
-    assert_eq!(
-        found,
-        [
-            "NetworkPolicy/acme-telemetry",
-            "ServiceAccount/acme-telemetry",
-            "Secret/acme-telemetry",
-            "ConfigMap/acme-telemetry",
-            "PersistentVolumeClaim/acme-telemetry",
-            "Service/acme-telemetry",
-            "StatefulSet/acme-telemetry",
-        ]
-    );
-}
-
-#[test]
-fn an_external_collector_adds_what_others_find_the_metrics_by_only() {
-    assert_eq!(
-        beyond_minimal(&minimal_stack().external_collector()),
-        ["ConfigMap/acme-dashboards", "Service/acme-app-metrics"]
-    );
-}
-
-#[test]
-fn a_cluster_with_the_prometheus_operator_is_told_what_to_read_of_a_stack_that_is_observed() {
-    let stack = minimal_stack().observability();
-    let without = names(&stack);
-    let mut found = names(&stack.with_monitoring_kinds());
-    found.retain(|name| !without.contains(name));
-    assert_eq!(found, ["ServiceMonitor/acme", "PrometheusRule/acme"]);
-    assert_eq!(names(&minimal_stack().with_monitoring_kinds()), MINIMAL);
-    let told = minimal_stack()
-        .told("release", "prometheus")
-        .with_monitoring_kinds();
-    assert_eq!(
-        beyond_minimal(&told),
-        [
-            "ConfigMap/acme-dashboards",
-            "Service/acme-app-metrics",
-            "ServiceMonitor/acme",
-            "PrometheusRule/acme"
-        ]
-    );
-    // Unwanted objects are pruned, except where the cluster lacks their kinds.
-    assert!(
-        build(&minimal_stack().with_monitoring_kinds())
-            .monitoring
-            .is_some()
-    );
-    assert!(build(&minimal_stack()).monitoring.is_none());
-}
-
-#[test]
-fn a_stack_with_an_external_database_has_no_store() {
-    let children = names(&minimal_stack().external_database());
-    assert_eq!(
-        children,
-        names_without(&[
-            "ServiceAccount/acme-postgres",
-            "Secret/acme-postgres",
-            "PersistentVolumeClaim/acme-postgres",
-            "NetworkPolicy/acme-postgres",
-            "Service/acme-postgres",
-            "StatefulSet/acme-postgres",
-        ])
-    );
 }
 
 #[test]
@@ -512,57 +260,6 @@ fn children_of_two_stacks_never_have_the_same_name() {
             assert!(!meets, "{kind}: {name} is also {other} of another stack");
         }
     }
-}
-
-/// Returns the names of the children of a minimal stack that routes itself, but for these.
-fn names_by_nginx(lacks: &[&str]) -> Vec<&'static str> {
-    let ingresses = ["Ingress/acme-gateway-api", "Ingress/acme-gateway"];
-    let mut names = names_without(&[&ingresses, lacks].concat());
-    let app = names.iter().position(|name| *name == "Service/acme-app");
-    names.insert(app.unwrap() + 1, "Service/acme-app-pods");
-    names
-}
-
-#[test]
-fn a_stack_that_routes_itself_has_no_ingress_and_knows_the_pods_of_the_app() {
-    assert_eq!(names(&minimal_stack().standalone()), names_by_nginx(&[]));
-    assert_eq!(
-        names(&minimal_stack().conflict("links/older")),
-        names_without(&["Ingress/acme-gateway-api", "Ingress/acme-gateway"])
-    );
-}
-
-#[test]
-fn a_stack_on_a_gateway_has_a_route_instead_of_ingresses() {
-    let stack = minimal_stack().gateway_api();
-    let mut expected = names_by_nginx(&[]);
-    expected.push("HTTPRoute/acme");
-    assert_eq!(names(&stack), expected);
-    let secure = stack.clone().host("go.test").tls("go-tls");
-    expected.insert(expected.len() - 1, "ReferenceGrant/acme-tls");
-    assert_eq!(names(&secure), expected);
-    // Another provider's objects are pruned, except where the cluster lacks their kinds.
-    let mut elsewhere = minimal_stack();
-    assert!(build(&elsewhere).gateway.is_none());
-    elsewhere.has_gateway_kinds = true;
-    assert_eq!(build(&elsewhere).gateway, Some(GatewayObjects::default()));
-}
-
-#[test]
-fn a_gateway_of_its_own_waits_for_the_address_of_the_app() {
-    assert_eq!(
-        names(&minimal_stack().standalone().upstream(None)),
-        names_by_nginx(&["ConfigMap/acme-gateway", "Deployment/acme-gateway"])
-    );
-}
-
-#[test]
-fn nothing_is_pruned_while_the_address_of_the_app_is_unknown() {
-    assert!(build(&minimal_stack()).prunable);
-    let stack = minimal_stack().standalone();
-    assert!(build(&stack).prunable);
-    assert!(!build(&stack.upstream(None)).prunable);
-    assert!(!build(&minimal_stack().gateway_api().upstream(None)).prunable);
 }
 
 #[test]

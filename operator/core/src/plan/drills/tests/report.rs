@@ -1,0 +1,245 @@
+//! Tables of the counts, of the report and of the verdict.
+
+use super::*;
+use crate::api::{DrillVerdict, ShortenerDrillStatus};
+
+/// Returns the verdict on a drill of a store during which these kinds of requests got 503.
+fn judged(store: &str, cached: bool, refused: &[DrillRequest]) -> ShortenerDrillStatus {
+    let drill = of_store(store);
+    let mut tally = tally(&drill, cached);
+    for second in 0..60 {
+        serve(&mut tally, second, refused);
+    }
+    (60..80).for_each(|second| serve(&mut tally, second, &[]));
+    complete(
+        &drill,
+        true,
+        Report {
+            tally: &tally,
+            now: at(80),
+        },
+    )
+}
+
+#[test]
+fn a_promise_is_held_or_broken() {
+    use DrillRequest::{CachedRedirect, Create, Job, UncachedCode};
+    for (store, cached, refused, expected) in [
+        ("Cache", true, &[][..], DrillVerdict::Held),
+        ("Cache", true, &[CachedRedirect], DrillVerdict::Broken),
+        ("Queue", true, &[Job], DrillVerdict::Held),
+        ("Queue", true, &[Job, Create], DrillVerdict::Broken),
+        (
+            "Database",
+            true,
+            &[UncachedCode, Create],
+            DrillVerdict::Held,
+        ),
+        (
+            "Database",
+            true,
+            &[CachedRedirect, UncachedCode, Create],
+            DrillVerdict::Broken,
+        ),
+        (
+            "Database",
+            false,
+            &[CachedRedirect, UncachedCode, Create],
+            DrillVerdict::Held,
+        ),
+        ("Vector", true, &[], DrillVerdict::Held),
+        ("Telemetry", true, &[Job], DrillVerdict::Broken),
+    ] {
+        let status = judged(store, cached, refused);
+        let case = format!("{store} {refused:?}: {status:?}");
+        assert_eq!(status.verdict, Some(expected), "{case}");
+        assert_eq!(status.phase, Some(DrillPhase::Complete), "{case}");
+        assert_eq!(
+            status.conditions[0].reason,
+            format!("{expected:?}"),
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn the_report_has_counts_gaps_and_the_time_of_recovery() {
+    let drill = of_store("Queue");
+    let mut tally = tally(&drill, true);
+    serve(&mut tally, 0, &[]);
+    (2..64).for_each(|second| serve(&mut tally, second, &[DrillRequest::Job]));
+    (64..70).for_each(|second| serve(&mut tally, second, &[]));
+    let status = complete(
+        &drill,
+        true,
+        Report {
+            tally: &tally,
+            now: at(70),
+        },
+    );
+    let jobs = &status.requests[3];
+    assert_eq!(
+        (jobs.request, jobs.sent, jobs.served),
+        (DrillRequest::Job, 69, 7)
+    );
+    assert_eq!(json!(jobs.answers), json!({"302": 7, "503": 62}));
+    assert_eq!(jobs.longest_gap_milliseconds, 62_000);
+    assert_eq!(jobs.recovery_milliseconds, Some(4000));
+    assert!(jobs.kept);
+    let redirects = &status.requests[0];
+    assert_eq!(
+        (
+            redirects.longest_gap_milliseconds,
+            redirects.recovery_milliseconds
+        ),
+        (0, Some(0))
+    );
+}
+
+#[test]
+fn one_failed_request_is_no_outage_and_two_in_a_row_are() {
+    for (failures, expected) in [(1, DrillVerdict::Held), (2, DrillVerdict::Broken)] {
+        let drill = of_store("Cache");
+        let mut tally = tally(&drill, true);
+        for second in (0..80).step_by(2) {
+            let fails = (20..20 + 2 * failures).contains(&second);
+            serve(
+                &mut tally,
+                second,
+                if fails { &[DrillRequest::Create] } else { &[] },
+            );
+        }
+        let status = complete(
+            &drill,
+            true,
+            Report {
+                tally: &tally,
+                now: at(80),
+            },
+        );
+        assert_eq!(status.verdict, Some(expected), "{status:?}");
+    }
+}
+
+#[test]
+fn another_answer_than_503_breaks_the_promise_of_503() {
+    let drill = of_store("Queue");
+    let mut tally = tally(&drill, true);
+    serve(&mut tally, 0, &[]);
+    tally.count(DrillRequest::Job, at(1), Answer::Status(500));
+    (60..80).for_each(|second| serve(&mut tally, second, &[]));
+    let status = complete(
+        &drill,
+        true,
+        Report {
+            tally: &tally,
+            now: at(80),
+        },
+    );
+    assert_eq!(status.verdict, Some(DrillVerdict::Broken), "{status:?}");
+}
+
+#[test]
+fn a_lost_job_and_a_store_that_is_not_back_break_a_drill() {
+    let drill = of_store("Queue");
+    let mut tally = tally(&drill, true);
+    (0..80).for_each(|second| serve(&mut tally, second, &[]));
+    let now = at(80);
+    let never = complete(&drill, false, Report { tally: &tally, now });
+    assert_eq!(never.verdict, Some(DrillVerdict::Broken));
+    tally.jobs.as_mut().unwrap().accepted = 3;
+    tally.jobs.as_mut().unwrap().done = 2;
+    let lost = complete(&drill, true, Report { tally: &tally, now });
+    assert_eq!(
+        (lost.verdict, lost.jobs.unwrap().lost),
+        (Some(DrillVerdict::Broken), 1)
+    );
+}
+
+#[test]
+fn a_prober_that_saw_too_little_proves_nothing() {
+    let drill = running();
+    let fresh = || tally(&drill, true);
+    let limited = |answer| {
+        let mut tally = fresh();
+        for second in 0..80 {
+            serve(&mut tally, second, &[]);
+            if second % 5 == 0 {
+                tally.count(DrillRequest::Create, at(second), answer);
+            }
+        }
+        tally
+    };
+    let mut silent = fresh();
+    for second in 0..80 {
+        for (request, _) in kinds(true) {
+            silent.count(request, at(second), Answer::None);
+        }
+    }
+    let mut replaced = fresh();
+    serve(&mut replaced, 1, &[]);
+    let status = reported(
+        &drill,
+        DrillPhase::Active,
+        Report {
+            tally: &replaced,
+            now: at(2),
+        },
+    );
+    let mut replaced = fresh().resumed(&status, at(20));
+    (20..80).for_each(|second| serve(&mut replaced, second, &[]));
+    assert_eq!(replaced.unobserved, 19_000);
+    for (tally, words) in [
+        (limited(Answer::Status(429)), "rate limits"),
+        (silent, "did not answer"),
+        (replaced, "for 19 s"),
+        (fresh(), "not every kind"),
+    ] {
+        let report = Report {
+            tally: &tally,
+            now: at(80),
+        };
+        let status = complete(&drill, true, report);
+        assert_eq!(
+            status.verdict,
+            Some(DrillVerdict::Inconclusive),
+            "{words}: {status:?}"
+        );
+        let message = &status.conditions[0].message;
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[test]
+fn an_operator_that_takes_over_keeps_the_counts_and_knows_no_awaited_job() {
+    let drill = running();
+    let mut first = tally(&drill, true);
+    (0..10).for_each(|second| serve(&mut first, second, &[DrillRequest::Job]));
+    *first.jobs.as_mut().unwrap() = serde_json::from_value(json!({
+        "accepted": 5, "done": 3, "lost": 0, "repeated": 1, "unknown": 0,
+    }))
+    .unwrap();
+    let status = reported(
+        &drill,
+        DrillPhase::Active,
+        Report {
+            tally: &first,
+            now: at(10),
+        },
+    );
+    assert_eq!(status.start_time, Some(Time(at(0))));
+    assert_eq!(status.code.as_deref(), Some("k7Qm2xB"));
+    let second = tally(&drill, true).resumed(&status, at(11));
+    assert_eq!(second.jobs.unwrap().unknown, 2);
+    assert_eq!(second.awaited_jobs(), 0);
+    let again = reported(
+        &drill,
+        DrillPhase::Active,
+        Report {
+            tally: &second,
+            now: at(11),
+        },
+    );
+    assert_eq!(again.requests[0].sent, 10);
+    assert_eq!(again.unobserved_seconds, 2);
+}

@@ -1,0 +1,120 @@
+//! Tests of addresses, hosts and Gateways.
+
+use super::*;
+use crate::model::{
+    gateway_api::LiveGateway,
+    stack::{HostConflict, Hosts, Parent, Routing},
+};
+
+#[test]
+fn short_links_begin_with_the_public_url_the_host_or_localhost() {
+    let table = [
+        (json!({}), "http://localhost:8080"),
+        (json!({"gateway": {"hosts": ["go.test"]}}), "http://go.test"),
+        (
+            json!({"gateway": {"hosts": ["go.test"], "tls": {"secretName": "tls"}}}),
+            "https://go.test",
+        ),
+        (
+            json!({"publicUrl": "https://x.test/", "gateway": {"hosts": ["go.test"]}}),
+            "https://x.test",
+        ),
+    ];
+    for (spec, url) in table {
+        assert_eq!(validated(spec.clone()).public_url, url, "{spec}");
+    }
+}
+
+#[test]
+fn visitors_are_not_sent_to_the_stack_itself() {
+    for spec in [
+        json!({"links": {"rootTarget": "http://localhost:8080/"}}),
+        json!({"publicUrl": "https://x.test", "links": {"unknownTarget": "https://x.test/none"}}),
+        json!({"gateway": {"hosts": ["go.test"]}, "links": {"expiredTarget": "https://go.test"}}),
+    ] {
+        let error = refused(spec.clone(), managed(credentials()));
+        assert_eq!(error.reason, "TargetIsOwn", "{spec}");
+        assert!(error.needs_an_edit);
+    }
+    let links = json!({"links": {"rootTarget": "https://www.test", "forwardQuery": true}});
+    let app = validated(links).app;
+    assert_eq!(app.links.root_target.as_deref(), Some("https://www.test"));
+    assert!(app.links.forward_query && app.cors.is_empty());
+}
+
+#[test]
+fn a_gateway_of_its_own_lets_everybody_in_unless_told_otherwise() {
+    assert!(!validated(json!({})).gateway.allow_from.is_empty());
+    assert!(
+        validated(json!({"gateway": {"provider": "Standalone"}}))
+            .gateway
+            .allow_from
+            .is_empty()
+    );
+    let given = json!({"gateway": {"provider": "Standalone", "allowFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]}});
+    assert_eq!(validated(given).gateway.allow_from.len(), 1);
+}
+
+#[test]
+fn a_gateway_without_a_namespace_is_that_of_the_stack() {
+    for (reference, namespace, section) in [
+        (json!({"name": "public"}), "links", None),
+        (
+            json!({"name": "public", "namespace": "infra", "sectionName": "https"}),
+            "infra",
+            Some("https"),
+        ),
+    ] {
+        let gateway = json!({"provider": "GatewayAPI", "parentRefs": [reference]});
+        let stack = validated(json!({"gateway": gateway}));
+        assert!(stack.gateway.allow_from.is_empty());
+        let Routing::GatewayApi { parents, .. } = stack.gateway.routing else {
+            panic!("no Gateway");
+        };
+        let expected = Parent {
+            namespace: namespace.to_owned(),
+            name: "public".to_owned(),
+            section: section.map(str::to_owned),
+            port: None,
+            live: LiveGateway::Unknown,
+        };
+        assert_eq!(parents, [expected]);
+    }
+}
+
+#[test]
+fn a_gateway_keeps_its_host_while_another_stack_holds_the_one_of_the_spec() {
+    for gateway in [
+        json!({"hosts": ["new.test"]}),
+        json!({"hosts": ["new.test"], "provider": "GatewayAPI", "parentRefs": [{"name": "public"}]}),
+    ] {
+        let stack = stored_stack(json!({"gateway": gateway}));
+        let wanted = HostConflict {
+            holder: "links/other".to_owned(),
+            hosts: vec!["new.test".to_owned()],
+            kept: Some(Hosts {
+                links: vec!["before.test".to_owned()],
+                console: None,
+            }),
+        };
+        let mut facts = with_database(&stack, managed(credentials()));
+        facts.gateway.host_conflict = Some(wanted.clone());
+        let validated = validate(&stack, facts, &defaults()).unwrap();
+        assert_eq!(validated.gateway.hosts, ["before.test"]);
+        assert_eq!(validated.gateway.conflict, Some(wanted));
+    }
+}
+
+#[test]
+fn a_gateway_that_is_not_named_is_missed_even_if_an_edit_bypassed_the_schema() {
+    let error = refused(
+        json!({"gateway": {"provider": "GatewayAPI"}}),
+        managed(credentials()),
+    );
+    assert_eq!(error.reason, "NoGateway");
+    assert!(error.needs_an_edit);
+    assert!(
+        error.message.starts_with("gateway.parentRefs: "),
+        "{error:?}"
+    );
+}
