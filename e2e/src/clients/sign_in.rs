@@ -1,20 +1,20 @@
-//! The stand-in for an authentication proxy that an ingress controller asks who sends a request, such as oauth2-proxy.
+//! A fake authentication proxy in place of oauth2-proxy. The ingress controller asks it for the visitor of each request.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::harness::{Space, restricted_container, server::Server};
 
-/// The path that the controller asks.
+/// The path to which the ingress controller sends its question.
 pub const ASK: &str = "/ask";
-/// The variable with the headers of an answer for a visitor who is signed in, as a JSON object.
+/// The variable with the headers of the answer for a visitor who is signed in, as a JSON object.
 pub const SIGNED_IN: &str = "SIGNED_IN";
 
 const NAME: &str = "sign-in";
 const PORT: u16 = 3000;
 
-/// Starts it in a namespace. Every visitor with a cookie is signed in as the one whom these headers name. Returns the address
-/// that a controller asks.
+/// Starts the proxy in a namespace. It accepts every request with a cookie, and its answer has these headers. Returns the URL
+/// for the ingress controller.
 pub async fn start_sign_in(space: &Space, headers: &Value) -> Result<String> {
     let probe = json!({"httpGet": {"path": "/readyz", "port": 9090}, "periodSeconds": 1});
     let more = json!({

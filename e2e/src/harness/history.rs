@@ -27,7 +27,7 @@ struct Step {
 
 /// The numbers that the spec of an object had, from the moment on at which it is watched.
 pub struct History {
-    /// What it is, for messages.
+    /// Name of the number in error messages.
     title: String,
     seen: watch::Receiver<Vec<Step>>,
     /// The watch ends with the history.

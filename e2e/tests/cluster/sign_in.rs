@@ -1,4 +1,5 @@
-//! A console behind ingress-nginx with `auth-url`: the controller asks who sends a request, and replaces what clients say.
+//! A console behind ingress-nginx with `auth-url`: ingress-nginx asks a proxy for the visitor of each request, and replaces
+//! the headers of the client by those of the answer.
 
 use anyhow::{Result, ensure};
 use reqwest::Method;
@@ -8,13 +9,13 @@ use shortener_e2e::{
 };
 
 const COOKIE: (&str, &str) = ("Cookie", "session=any");
-/// What a client says that wants to be somebody else.
+/// Headers of a client that claims to be another visitor.
 const FORGED: [(&str, &str); 3] = [
     ("X-Auth-Request-User", "root@example.com"),
     ("X-Auth-Request-Groups", "admins"),
     ("X-Auth-Proxy-Secret", PROXY_SECRET),
 ];
-/// Spellings that some servers read as the path of the overview.
+/// Paths that some servers treat like the path of the overview.
 const SPELLINGS: [&str; 8] = [
     "/api/admin/overview",
     "//api/admin/overview",
@@ -26,7 +27,8 @@ const SPELLINGS: [&str; 8] = [
     "/%61pi/admin/overview",
 ];
 
-/// Serves a stack whose console asks the stand-in, which signs everybody with a cookie in as this visitor.
+/// Serves a stack whose console is behind the fake proxy. The proxy accepts every request with a cookie, and its answer has
+/// these headers.
 async fn serve(space: &Space, visitor: &Value) -> Result<(Stack, GatewayClient)> {
     let ask = start_sign_in(space, visitor).await?;
     space
@@ -101,7 +103,7 @@ async fn the_controller_names_the_visitor_and_nobody_else_does() -> Result<()> {
             ensure!(answer.status == 200, "{headers:?}: {answer:?}");
             assert_eq!(answer.json()?["client"], client, "{headers:?}");
         }
-        // An editor stays an editor, also by a change and by every spelling of a path.
+        // The forged headers give the editor no more rights, neither for a change nor on another spelling of the path.
         let erase = ask_for(&console, Method::POST, "/api/admin/erase", &forger).await?;
         ensure!([401, 403].contains(&erase.status), "{erase:?}");
         for path in SPELLINGS {
@@ -126,7 +128,7 @@ async fn what_the_controller_does_not_say_of_a_visitor_nobody_says() -> Result<(
         let console = links.on_host(&format!("console.{}", space.host()));
         let mut forger = vec![COOKIE];
         forger.extend(FORGED);
-        // The controller's answer has neither groups nor the secret, so the copies of the client are gone.
+        // The proxy answers with neither groups nor the secret, so ingress-nginx removes those of the client.
         let answer = ask_for(&console, Method::GET, "/api/admin/overview", &forger).await?;
         ensure!(answer.status == 401, "{answer:?}");
         Ok(())

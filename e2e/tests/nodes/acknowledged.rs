@@ -1,4 +1,4 @@
-//! What was acknowledged, and whether it is there after a fault.
+//! Checks that a fault loses no acknowledged link or job.
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -6,7 +6,7 @@ use shortener_e2e::GatewayClient;
 
 use crate::users::{Request, Wish, destination};
 
-/// The number of questions at the same time.
+/// Number of concurrent requests.
 const ASKED_AT_ONCE: usize = 16;
 
 /// Checks that every acknowledged link redirects and that every acknowledged job is done.

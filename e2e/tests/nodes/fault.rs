@@ -1,4 +1,4 @@
-//! The faults of a node, which is a container of this machine, as kind makes it.
+//! Faults of a node. kind runs each node as a container on this machine.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Node;
@@ -6,23 +6,24 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use shortener_e2e::{Stack, checkout, is_ready, pods_of, run};
 use tokio::process::Command;
 
-/// Drops every packet between a node and all others, while its programs go on.
+/// Command that drops every packet from and to a node. The programs of the node continue to run.
 const CUT: &str = "iptables --wait --table raw --insert PREROUTING --in-interface eth0 --jump DROP && \
                    iptables --wait --table mangle --insert POSTROUTING --out-interface eth0 --jump DROP";
+/// Command that undoes [`CUT`].
 const JOIN: &str = "iptables --wait --table mangle --delete POSTROUTING --out-interface eth0 --jump DROP && \
                     iptables --wait --table raw --delete PREROUTING --in-interface eth0 --jump DROP";
 
-/// What a drain waits for at most: pods end in 75 s, one after the other where a disruption budget asks for it.
+/// Time limit of a drain. A pod ends within 75 s, and a disruption budget lets the pods of a component end one by one.
 const DRAIN: &str = "--timeout=600s";
 
-/// What happens to a node.
+/// A fault of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Its programs end at once, and with them its address.
+    /// All programs of the node are killed, and its address is gone.
     Killed,
-    /// Its programs stop. Its kernel still takes connections, and nothing answers.
+    /// All programs of the node are paused. The kernel still accepts connections, but no program answers.
     Frozen,
-    /// Its programs run, and no packet reaches or leaves it.
+    /// The programs run, but no packet reaches or leaves the node.
     CutOff,
 }
 
@@ -35,7 +36,7 @@ impl Fault {
         }
     }
 
-    /// Strikes a node, until the returned guard ends it.
+    /// Begins the fault on a node. The returned guard ends it.
     pub async fn strike(self, node: &str) -> Result<Struck> {
         match self {
             Self::Killed => docker(&["kill", node]).await?,
@@ -50,7 +51,7 @@ impl Fault {
     }
 }
 
-/// A node with a fault. A test that fails leaves the node as it was, too.
+/// A node with a fault, which ends when this is dropped: also if a test fails.
 pub struct Struck {
     fault: Fault,
     node: String,
@@ -58,7 +59,7 @@ pub struct Struck {
 }
 
 impl Struck {
-    /// The command that ends the fault.
+    /// Returns the arguments with which `docker` ends the fault.
     fn remedy(&self) -> Vec<&str> {
         match self.fault {
             Fault::Killed => vec!["start", &self.node],
@@ -94,7 +95,7 @@ impl Drop for Struck {
     }
 }
 
-/// Evicts the pods of a node and waits until they have gone.
+/// Evicts the pods of a node and waits until they are gone.
 pub async fn drain(node: &str) -> Result<()> {
     let what = [
         "drain",
@@ -108,13 +109,13 @@ pub async fn drain(node: &str) -> Result<()> {
     Ok(())
 }
 
-/// Lets pods run on a node again.
+/// Makes a node schedulable again.
 pub async fn uncordon(node: &str) -> Result<()> {
     run(Command::new("kubectl").args(["uncordon", node]), "").await?;
     Ok(())
 }
 
-/// Returns the names of the nodes for pods.
+/// Returns the names of the nodes on which pods of stacks run.
 pub async fn workers(client: &Client) -> Result<Vec<String>> {
     let selected = ListParams::default().labels("topology.kubernetes.io/zone");
     let nodes = Api::<Node>::all(client.clone()).list(&selected).await?;

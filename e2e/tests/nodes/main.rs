@@ -1,6 +1,6 @@
 //! What users see while a node is drained, dies, freezes or is cut off. The cluster has three nodes for pods, each in a zone
 //! of its own, and the control plane on a fourth one (`e2e/checks/nodes.sh`). The tests run one by one
-//! (`--test-threads=1`), and each leaves every node as it was.
+//! (`--test-threads=1`), and each ends the faults that it begins.
 
 mod acknowledged;
 mod fault;
@@ -17,10 +17,10 @@ use shortener_e2e::{
 
 use self::{fault::Fault, measured::Measured, users::Users};
 
-/// The time of the load before the fault, which shows what the machine answers without one.
+/// Time for which clients send requests before the fault, for comparison.
 const CALM: Duration = Duration::from_secs(10);
 
-/// A stack of which every part may lose a node: the database has three servers, and what is stateless has three pods.
+/// A stack that survives the loss of a node: it has three database servers, three pods of the app and three workers.
 fn survivor() -> Value {
     json!({
         "profiles": ["caching", "queue"],
@@ -33,7 +33,7 @@ fn survivor() -> Value {
     })
 }
 
-/// Runs a test on the survivor behind the ingress controller, which is on the node of the control plane.
+/// Runs a test on such a stack behind ingress-nginx, which runs on the node of the control plane.
 async fn with_survivor(
     theme: &str,
     test: impl AsyncFnOnce(&Stack, &GatewayClient) -> Result<()>,
@@ -103,12 +103,12 @@ async fn cut_off() -> Result<()> {
     survives(Fault::CutOff).await
 }
 
-/// Strikes the node of the server that takes the writes, and the operator that leads with it.
+/// Begins a fault on the node of the primary database server. The leading operator runs there too.
 async fn survives(fault: Fault) -> Result<()> {
     with_survivor(fault.as_str(), async |stack, gateway| {
         let node = node_of_the_primary(stack).await?;
         let operator = Operator::find(&stack.client).await?;
-        // One on each node.
+        // One operator on each node.
         operator.scale(3).await?;
         lead_on(&operator, &node).await?;
         let earlier = operator.leader().await?;
@@ -148,7 +148,7 @@ async fn survives(fault: Fault) -> Result<()> {
     .await
 }
 
-/// Makes an operator on this node lead, by restarting those that lead elsewhere.
+/// Deletes the leading operator until one on this node leads.
 async fn lead_on(operator: &Operator, node: &str) -> Result<()> {
     await_condition(&format!("an operator on {node} leads"), async || {
         let leader = operator.leader().await?;
@@ -163,7 +163,7 @@ async fn lead_on(operator: &Operator, node: &str) -> Result<()> {
     .await
 }
 
-/// Returns the node of the server of the database that takes the writes.
+/// Returns the node of the primary database server.
 async fn node_of_the_primary(stack: &Stack) -> Result<String> {
     let primary = "--output=jsonpath={.status.currentPrimary}";
     let primary = kubectl(

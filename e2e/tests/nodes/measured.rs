@@ -1,22 +1,22 @@
-//! What users saw of a fault, from their requests.
+//! The effect of a fault on the requests of clients.
 
 use std::{fmt, time::Duration};
 
 use crate::users::{Request, Wish};
 
-/// An answer that takes longer is slow: a client waits for a time limit of a proxy then, not for a program.
+/// Time from which an answer counts as slow. No program takes as long, but a proxy waits longer for a pod that is gone.
 const SLOW: Duration = Duration::from_secs(1);
-/// The number of failures that are printed of each wish.
+/// Number of failures of each kind of request that are printed.
 const SHOWN: usize = 5;
 
-/// What users saw from the beginning of a fault.
+/// The requests from the beginning of a fault, by kind.
 #[derive(Debug)]
 pub struct Measured {
     pub followed: Trouble,
     pub looked_up: Trouble,
     pub created: Trouble,
     pub enqueued: Trouble,
-    /// Requests before the fault that failed.
+    /// The requests before the fault.
     pub before: Trouble,
 }
 
@@ -33,7 +33,7 @@ pub struct Trouble {
 }
 
 impl Measured {
-    /// Measures what followed a fault that lasted from `begin` to `end`.
+    /// Counts the requests since the beginning of a fault that lasted from `begin` to `end`.
     pub fn of(seen: &[Request], begin: Duration, end: Duration) -> Self {
         let of = |wish| {
             let during = seen

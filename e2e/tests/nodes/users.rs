@@ -1,5 +1,5 @@
-//! Clients that follow links, look up codes, create links and enqueue jobs at a steady rate, whatever becomes of the requests
-//! before.
+//! Clients that follow links, look up codes, create links and enqueue jobs at a steady rate. They do not wait for answers to
+//! earlier requests.
 
 use std::{
     sync::{
@@ -20,21 +20,21 @@ use tokio::{
 
 /// Redirects per second.
 const REDIRECTS: u64 = 200;
-/// Of so many redirects, one has a look-up, a job or a new link beside it: 20, 20 and 10 per second.
+/// Number of redirects for each look-up, each job and each new link: 20, 20 and 10 of these per second.
 const PER_LOOK_UP: u64 = 10;
 const PER_JOB: u64 = 10;
 const PER_LINK: u64 = 20;
-/// The time after which a client gives up.
+/// Time limit of a request.
 const GIVES_UP: Duration = Duration::from_secs(10);
-/// The destination of the link that everybody follows.
+/// Destination of the link of all redirects.
 const TARGET: &str = "https://example.com/followed";
 
-/// What a client wants.
+/// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Follow a link that is in the cache.
     Follow,
-    /// Follow a code that only the database could know, and does not.
+    /// Follow an unknown code, for which the app asks the database.
     LookUp,
     /// Create a link.
     Create,
@@ -42,31 +42,31 @@ pub enum Wish {
     Enqueue,
 }
 
-/// A request and what became of it.
+/// A request and its result.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub wish: Wish,
-    /// The number of the redirect that was sent with it.
+    /// Number of the redirect with which it was sent.
     pub number: u64,
-    /// When it was sent.
+    /// Time at which it was sent, since the clients started.
     pub at: Duration,
-    /// How long its answer took.
+    /// Time until the answer.
     pub took: Duration,
-    /// The new code or the identity of the job, or what went wrong.
+    /// The code of the new link, the id of the job or nothing; or the failure.
     pub outcome: Result<String, String>,
 }
 
 /// The clients of a stack.
 pub struct Users {
     begin: Instant,
-    /// When the last link was created that was acknowledged, in milliseconds from the beginning.
+    /// Time of the last request for a link that was acknowledged, in milliseconds since the clients started.
     written: Arc<AtomicU64>,
     stop: watch::Sender<bool>,
     seen: JoinHandle<Result<Vec<Request>>>,
 }
 
 impl Users {
-    /// Starts the clients, and returns after this time.
+    /// Starts the clients. Returns after the time `calm`.
     pub async fn start(gateway: &GatewayClient, calm: Duration) -> Result<Self> {
         let code = gateway.shorten(TARGET).await?;
         gateway.wait_until_redirects(&code, TARGET).await?;
@@ -88,12 +88,12 @@ impl Users {
         })
     }
 
-    /// Returns the time since the beginning.
+    /// Returns the time since the clients started.
     pub fn now(&self) -> Duration {
         self.begin.elapsed()
     }
 
-    /// Waits until a link is created that was asked for after this time.
+    /// Waits until a link is acknowledged whose request was sent after this time.
     pub async fn write_again(&self, after: Duration) -> Result<()> {
         await_condition("a link is created", async || {
             let written = Duration::from_millis(self.written.load(Ordering::Relaxed));
@@ -103,7 +103,7 @@ impl Users {
         .await
     }
 
-    /// Ends, and returns every request in the order of the answers.
+    /// Stops the clients. Returns every request in the order of the answers.
     pub async fn stop(self) -> Result<Vec<Request>> {
         self.stop.send(true)?;
         self.seen.await?
@@ -113,7 +113,7 @@ impl Users {
 #[derive(Clone)]
 struct Client {
     gateway: GatewayClient,
-    /// The link that everybody follows.
+    /// Code of the link of all redirects.
     code: String,
     begin: Instant,
     written: Arc<AtomicU64>,
@@ -184,7 +184,7 @@ impl Client {
     }
 }
 
-/// Returns what is sent with the redirect of this number.
+/// Returns the requests that are sent at the time of this redirect.
 fn wishes(number: u64) -> impl Iterator<Item = Wish> {
     [
         (1, Wish::Follow),
