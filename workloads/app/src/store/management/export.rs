@@ -5,11 +5,7 @@ use jiff_sqlx::{Date, Timestamp as Time};
 use shortener_common::database::StoreError;
 use sqlx::{FromRow, PgConnection, Row as _, postgres::PgRow};
 
-use super::{
-    IN_ORDER, Management,
-    record::{LinkTakedown, how},
-    transfer::PortableLink,
-};
+use super::{IN_ORDER, Management, record::LinkTakedown, transfer::PortableLink};
 use crate::{
     rights::Rights,
     store::clicks::{ClickTotals, ClicksOfDay},
@@ -82,16 +78,6 @@ impl FromRow<'_, PgRow> for Row {
             row.try_get(name)
                 .map(|time: Option<Time>| time.map(Time::to_jiff))
         };
-        let disabled = match time("disabled_at")? {
-            Some(at) => Some(LinkTakedown {
-                at,
-                by: row.try_get("disabled_by")?,
-                how: how(row.try_get("disabled_as")?)?,
-                reason: row.try_get("reason")?,
-                notice: row.try_get("notice")?,
-            }),
-            None => None,
-        };
         // The statement does not sort them: a planner that avoids sorting would read the tags of all links.
         let mut tags: Vec<String> = row.try_get("tags")?;
         tags.sort();
@@ -103,7 +89,7 @@ impl FromRow<'_, PgRow> for Row {
             created_by: row.try_get("created_by")?,
             created_at: time("created_at")?,
             expires_at: time("expires_at")?,
-            disabled,
+            disabled: LinkTakedown::of(row)?,
             title: row.try_get("title")?,
             tags,
             note: row.try_get("note")?,

@@ -164,18 +164,24 @@ pub(in crate::store) fn takedown(disabled_as: &str, notice: Option<String>) -> T
     }
 }
 
+impl LinkTakedown {
+    /// Returns the takedown in a row; `None` if the link is not down.
+    pub(super) fn of(row: &PgRow) -> Result<Option<Self>, sqlx::Error> {
+        let Some(at) = row.try_get::<Option<Time>, _>("disabled_at")? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            at: at.to_jiff(),
+            by: row.try_get("disabled_by")?,
+            how: how(row.try_get("disabled_as")?)?,
+            reason: row.try_get("reason")?,
+            notice: row.try_get("notice")?,
+        }))
+    }
+}
+
 impl FromRow<'_, PgRow> for LinkRecord {
     fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
-        let takedown = match row.try_get::<Option<Time>, _>("disabled_at")? {
-            Some(at) => Some(LinkTakedown {
-                at: at.to_jiff(),
-                by: row.try_get("disabled_by")?,
-                how: how(row.try_get("disabled_as")?)?,
-                reason: row.try_get("reason")?,
-                notice: row.try_get("notice")?,
-            }),
-            None => None,
-        };
         let mut tags: Vec<String> = row.try_get("tags")?;
         tags.sort();
         Ok(Self {
@@ -189,7 +195,7 @@ impl FromRow<'_, PgRow> for LinkRecord {
                 .try_get::<Option<Time>, _>("expires_at")?
                 .map(Time::to_jiff),
             is_expired: row.try_get("is_expired")?,
-            takedown,
+            takedown: LinkTakedown::of(row)?,
             labels: Labels {
                 title: row.try_get("title")?,
                 tags,
@@ -200,7 +206,7 @@ impl FromRow<'_, PgRow> for LinkRecord {
     }
 }
 
-pub(super) fn how(word: Option<&str>) -> Result<How, sqlx::Error> {
+fn how(word: Option<&str>) -> Result<How, sqlx::Error> {
     let known = How::ALL.into_iter().find(|how| Some(how.as_str()) == word);
     known.ok_or_else(|| sqlx::Error::Decode("a takedown of an unknown kind".into()))
 }
