@@ -1,15 +1,16 @@
 //! The worker of one stack: it conducts its drills one after the other, and refuses those that come meanwhile.
 
+mod begin;
+
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use kube::{ResourceExt, runtime::events::EventType};
 use shortener_operator_core::{
-    api::{DrillPhase, Profile, ShortenerDrill, ShortenerDrillStatus, ShortenerStack},
+    api::{DrillPhase, ShortenerDrill, ShortenerDrillStatus, ShortenerStack},
     model::metadata::StackKey,
     plan::drills::{
-        Refusal, Report, Step, Tally, admit, begun, complete, inconclusive, is_over, phase,
-        refused, reported, step,
+        Refusal, Report, Step, Tally, complete, is_over, phase, refused, reported, step,
     },
 };
 use tokio::{
@@ -17,15 +18,12 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    Shared,
-    prober::{Prober, Way},
-    writes::write,
-};
+use super::{Shared, prober::Prober, writes::write};
 use crate::{
     kubernetes::events::{event, publish},
     reconcile::context::{GuardedStack, is_of},
 };
+use begin::Beginning;
 
 /// Time between two looks at a drill that runs.
 const LOOK: Duration = Duration::from_secs(1);
@@ -33,8 +31,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const REPORT: Duration = Duration::from_secs(10);
 /// Time until a step that failed is repeated.
 const RETRY: Duration = Duration::from_secs(5);
-/// Longest time for which the address of the gateway is awaited.
-const TARGET_LIMIT: Duration = Duration::from_secs(30);
 /// Time limit of one write.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -43,15 +39,6 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     stack: StackKey,
     news: Arc<Notify>,
-}
-
-/// What becomes of a drill that has not begun.
-enum Beginning {
-    Begun(Box<ShortenerDrill>, Arc<Prober>),
-    /// It is refused or proves nothing.
-    Over(Box<ShortenerDrillStatus>),
-    /// Nothing can be said yet.
-    Later,
 }
 
 impl Worker {
@@ -124,67 +111,6 @@ impl Worker {
     /// Waits until the next attempt, or until something changes.
     async fn rest(&self) {
         let _ = timeout(RETRY, self.news.notified()).await;
-    }
-
-    /// Checks a drill, tries its requests and lets it begin. The absolute end is stored before anything is taken away.
-    async fn begin(&self, drill: &ShortenerDrill) -> Beginning {
-        let context = &self.shared.context;
-        let now = || (context.clock)();
-        let over = |status| Beginning::Over(Box::new(status));
-        if let Err(refusal) = self.admitted(drill) {
-            return over(refused(drill, refusal, now()));
-        }
-        let Some(way) = self.way().await else {
-            return over(inconclusive(
-                drill,
-                "the address of the gateway is not known",
-                now(),
-            ));
-        };
-        let code = match way.prepare().await {
-            Ok(code) => code,
-            Err(why) => return over(inconclusive(drill, &why, now())),
-        };
-        // The stack may have changed meanwhile.
-        let stack = match self.admitted(drill) {
-            Ok(stack) => stack,
-            Err(refusal) => return over(refused(drill, refusal, now())),
-        };
-        let jobs = way.target.jobs;
-        let (start, length) = (now(), drill.spec.seconds.unsigned_abs().into());
-        let end = start + Duration::from_secs(length);
-        let tally = Tally::new(drill.spec.store, (jobs, is_cached(&stack)), (start, end));
-        let report = Report {
-            tally: &tally,
-            now: start,
-        };
-        let Some(drill) = self.write(drill, &begun(drill, &code, report)).await else {
-            return Beginning::Later;
-        };
-        let store = drill.spec.store;
-        let what = format!("takes the store {store:?} away until {end:.0}");
-        self.note("DrillBegun", &what, &drill).await;
-        let prober = Prober::new(way, code, context.clock.clone(), tally);
-        Beginning::Begun(Box::new(drill), prober)
-    }
-
-    /// Takes over a drill that another operator has begun.
-    async fn resume(&self, drill: &ShortenerDrill) -> Option<(ShortenerDrill, Arc<Prober>)> {
-        let status = drill.status.clone().unwrap_or_default();
-        let cached = self.stack().is_some_and(|stack| is_cached(&stack));
-        let start = status.start_time.as_ref()?.0;
-        let end = status.end_time.as_ref()?.0;
-        let kinds = (status.jobs.is_some(), cached);
-        let tally = Tally::new(drill.spec.store, kinds, (start, end));
-        let clock = self.shared.context.clock.clone();
-        let code = status.code.clone().unwrap_or_default();
-        let Some(way) = self.way().await else {
-            let tally = tally.resumed(&status, clock());
-            self.finish(drill, &tally, false).await;
-            return None;
-        };
-        let tally = tally.resumed(&status, clock());
-        Some((drill.clone(), Prober::new(way, code, clock, tally)))
     }
 
     /// Looks at a drill until it is over or gone, and reports.
@@ -274,35 +200,11 @@ impl Worker {
         }
     }
 
-    /// Returns the stack on which a drill may begin now.
-    fn admitted(&self, drill: &ShortenerDrill) -> Result<Arc<ShortenerStack>, Refusal> {
-        let stack = self.stack();
-        let open = self.shared.open(&self.stack);
-        admit(drill, open.iter().map(|drill| &**drill), stack.as_deref())?;
-        stack.ok_or(Refusal::StackNotFound)
-    }
-
     /// Returns the stack, if it parses.
     fn stack(&self) -> Option<Arc<ShortenerStack>> {
         let known = self.shared.context.known_stack(&self.stack)?;
         let GuardedStack(stack, _) = &*known;
         stack.as_ref().ok().cloned().map(Arc::new)
-    }
-
-    /// Waits for the way to the gateway, which the reconciles name.
-    async fn way(&self) -> Option<Way> {
-        let target = async {
-            loop {
-                if let Some(target) = self.shared.context.end_to_end.subject(&self.stack) {
-                    return target;
-                }
-                sleep(LOOK).await;
-            }
-        };
-        Some(Way {
-            target: timeout(TARGET_LIMIT, target).await.ok()?,
-            connect: self.shared.connect.clone(),
-        })
     }
 
     /// Lets the stack be reconciled.
@@ -335,9 +237,4 @@ impl Worker {
         tracing::warn!(drill = %drill.name_any(), namespace = %self.stack.0, why, "the status of a drill could not be written");
         None
     }
-}
-
-/// Returns true for a stack with a cache.
-fn is_cached(stack: &ShortenerStack) -> bool {
-    stack.spec.profiles.contains(&Profile::Caching)
 }
