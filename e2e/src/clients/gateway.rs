@@ -1,6 +1,10 @@
 //! The public side of a stack: HTTP through its gateway.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Service;
@@ -10,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     clients::{Answer, https},
-    harness::{Forward, Space, Stack, await_condition, node_address},
+    harness::{Forward, Space, Stack, await_condition, node_address, pods_of},
 };
 
 /// Number of consecutive right answers after which every instance of the gateway is assumed to serve the stack.
@@ -87,8 +91,21 @@ impl GatewayClient {
 
     /// Returns a client of the port for HTTP of a stack's own gateway.
     pub async fn plain(space: &Space, stack: &Stack, host: &str) -> Result<Self> {
-        let address = node_port(&space.client, stack, "http").await?;
-        Self::at(format!("http://{address}"), host)
+        let mut nodes = Self::on_nodes(space, stack, host).await?;
+        nodes.pop().context("the gateway has no pod on a node")
+    }
+
+    /// Returns a client of each node with a pod of a stack's own gateway, at the port for HTTP. The other nodes refuse
+    /// connections (`externalTrafficPolicy: Local`).
+    pub async fn on_nodes(space: &Space, stack: &Stack, host: &str) -> Result<Vec<Self>> {
+        let port = node_port(&space.client, stack, "http").await?;
+        let pods = pods_of(stack, "gateway").await?;
+        let nodes: BTreeSet<_> = pods
+            .into_iter()
+            .filter_map(|pod| pod.status?.host_ip)
+            .collect();
+        let at = |node| Self::at(format!("http://{node}:{port}"), host);
+        nodes.into_iter().map(at).collect()
     }
 
     /// Returns a client of the port for HTTP of the cluster's Gateway.
@@ -107,7 +124,13 @@ impl GatewayClient {
     ) -> Result<Self> {
         let address = match provider {
             Provider::IngressNginx => on_node(&space.client, CONTROLLER_TLS_PORT).await?,
-            Provider::Standalone => node_port(&space.client, stack, "https").await?,
+            Provider::Standalone => {
+                on_node(
+                    &space.client,
+                    node_port(&space.client, stack, "https").await?,
+                )
+                .await?
+            }
             Provider::GatewayApi => on_node(&space.client, GATEWAY_TLS_PORT).await?,
         };
         let http = https::client(certificates)?.resolve(host, address);
@@ -257,19 +280,17 @@ impl GatewayClient {
     }
 }
 
-/// Returns the address of a node and the port by which it leads to a named port of the gateway.
-async fn node_port(client: &Client, stack: &Stack, name: &str) -> Result<SocketAddr> {
+/// Returns the port of the nodes that leads to a named port of the gateway.
+async fn node_port(client: &Client, stack: &Stack, name: &str) -> Result<u16> {
     let services = Api::<Service>::namespaced(client.clone(), &stack.namespace);
     let service = services.get(&format!("{}-gateway", stack.name)).await?;
     let ports = service.spec.and_then(|spec| spec.ports).unwrap_or_default();
     let mut named = ports
         .into_iter()
         .filter(|port| port.name.as_deref() == Some(name));
-    let port = named
-        .next()
-        .and_then(|port| port.node_port)
-        .with_context(|| format!("the gateway's Service has no node port {name}"))?;
-    on_node(client, u16::try_from(port)?).await
+    let port = named.next().and_then(|port| port.node_port);
+    let port = port.with_context(|| format!("the gateway's Service has no node port {name}"))?;
+    Ok(u16::try_from(port)?)
 }
 
 /// Returns the address of a port of a node.

@@ -2,15 +2,17 @@
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use shortener_e2e::GatewayClient;
 
-use crate::users::{Request, Wish, destination};
+use crate::{
+    balancer::Balancer,
+    users::{Request, Wish, destination},
+};
 
 /// Number of concurrent requests.
 const ASKED_AT_ONCE: usize = 16;
 
 /// Checks that every acknowledged link redirects and that every acknowledged job is done.
-pub async fn nothing_lost(gateway: &GatewayClient, seen: &[Request]) -> Result<()> {
+pub async fn nothing_lost(entry: &Balancer, seen: &[Request]) -> Result<()> {
     let acknowledged = |wish| {
         let of_kind = seen.iter().filter(move |request| request.wish == wish);
         of_kind.filter_map(|request| Some((request.number, request.outcome.as_ref().ok()?)))
@@ -23,6 +25,7 @@ pub async fn nothing_lost(gateway: &GatewayClient, seen: &[Request]) -> Result<(
     );
     stream::iter(&links)
         .map(|(number, code)| async move {
+            let gateway = entry.pick();
             let redirected = gateway.assert_redirects(code, &destination(*number)).await;
             redirected.context("an acknowledged link is lost")
         })
@@ -31,7 +34,7 @@ pub async fn nothing_lost(gateway: &GatewayClient, seen: &[Request]) -> Result<(
         .await?;
     stream::iter(&jobs)
         .map(|(_, id)| async move {
-            let done = gateway.wait_for_job_status(id, "done").await;
+            let done = entry.pick().wait_for_job_status(id, "done").await;
             done.context("an acknowledged job is lost").map(|_| ())
         })
         .buffer_unordered(ASKED_AT_ONCE)

@@ -28,14 +28,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Killed => "killed",
-            Self::Frozen => "frozen",
-            Self::CutOff => "cut-off",
-        }
-    }
-
     /// Begins the fault on a node. The returned guard ends it.
     pub async fn strike(self, node: &str) -> Result<Struck> {
         match self {

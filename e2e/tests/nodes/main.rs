@@ -3,11 +3,15 @@
 //! (`--test-threads=1`), and each ends the faults that it begins.
 
 mod acknowledged;
+mod balancer;
 mod fault;
 mod measured;
 mod users;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -15,16 +19,18 @@ use shortener_e2e::{
     GatewayClient, Operator, Provider, Space, Stack, await_condition, conditions_of, kubectl, small,
 };
 
-use self::{fault::Fault, measured::Measured, users::Users};
+use self::{balancer::Balancer, fault::Fault, measured::Measured, users::Users};
 
 /// Time for which clients send requests before the fault, for comparison.
 const CALM: Duration = Duration::from_secs(10);
 
-/// A stack that survives the loss of a node: it has three database servers, three pods of the app and three workers.
+/// A stack that survives the loss of a node: it has three database servers, and three pods of the app, of the gateway and of the
+/// workers.
 fn survivor() -> Value {
     json!({
         "profiles": ["caching", "queue"],
         "app": {"replicas": 3},
+        "gateway": {"replicas": 3},
         "workers": {"replicas": 3},
         "database": {
             "managed": null,
@@ -33,26 +39,32 @@ fn survivor() -> Value {
     })
 }
 
-/// Runs a test on such a stack behind ingress-nginx, which runs on the node of the control plane.
+/// Runs a test on such a stack behind ingress-nginx, which runs on the node of the control plane, or behind its own gateway, which
+/// has a pod on each node, with a load balancer before them.
 async fn with_survivor(
     theme: &str,
-    test: impl AsyncFnOnce(&Stack, &GatewayClient) -> Result<()>,
+    provider: Provider,
+    test: impl AsyncFnOnce(&Stack, &Arc<Balancer>) -> Result<()>,
 ) -> Result<()> {
     Space::with(theme, async |space| {
-        let (stack, gateway) = space.serve(Provider::IngressNginx, survivor()).await?;
+        let (stack, gateway) = space.serve(provider, survivor()).await?;
         stack
             .until_reason("DatabaseReady", "True", "ClusterReady")
             .await?;
-        test(&stack, &gateway).await
+        let gateways = match provider {
+            Provider::Standalone => GatewayClient::on_nodes(space, &stack, gateway.host()).await?,
+            _ => vec![gateway],
+        };
+        test(&stack, &Balancer::start(gateways)).await
     })
     .await
 }
 
 #[tokio::test]
 async fn drained_one_after_the_other() -> Result<()> {
-    with_survivor("drain", async |stack, gateway| {
+    with_survivor("drain", Provider::IngressNginx, async |stack, entry| {
         for node in fault::workers(&stack.client).await? {
-            let users = Users::start(gateway, CALM).await?;
+            let users = Users::start(entry, CALM).await?;
             let begin = users.now();
             fault::drain(&node).await?;
             serves_without(stack, &node).await?;
@@ -62,7 +74,7 @@ async fn drained_one_after_the_other() -> Result<()> {
             let seen = users.stop().await?;
             let measured = Measured::of(&seen, begin, drained);
             println!("{}", measured.row(&format!("{node} drained")));
-            acknowledged::nothing_lost(gateway, &seen).await?;
+            acknowledged::nothing_lost(entry, &seen).await?;
             ensure!(
                 measured.followed.failed == 0,
                 "a redirect failed: {measured:?}"
@@ -90,29 +102,34 @@ async fn serves_without(stack: &Stack, node: &str) -> Result<()> {
 
 #[tokio::test]
 async fn killed() -> Result<()> {
-    survives(Fault::Killed).await
+    survives("killed", Fault::Killed, Provider::Standalone).await
+}
+
+#[tokio::test]
+async fn killed_behind_an_ingress_controller() -> Result<()> {
+    survives("killed-nginx", Fault::Killed, Provider::IngressNginx).await
 }
 
 #[tokio::test]
 async fn frozen() -> Result<()> {
-    survives(Fault::Frozen).await
+    survives("frozen", Fault::Frozen, Provider::Standalone).await
 }
 
 #[tokio::test]
 async fn cut_off() -> Result<()> {
-    survives(Fault::CutOff).await
+    survives("cut-off", Fault::CutOff, Provider::Standalone).await
 }
 
 /// Begins a fault on the node of the primary database server. The leading operator runs there too.
-async fn survives(fault: Fault) -> Result<()> {
-    with_survivor(fault.as_str(), async |stack, gateway| {
+async fn survives(theme: &str, fault: Fault, provider: Provider) -> Result<()> {
+    with_survivor(theme, provider, async |stack, entry| {
         let node = node_of_the_primary(stack).await?;
         let operator = Operator::find(&stack.client).await?;
         // One operator on each node.
         operator.scale(3).await?;
         lead_on(&operator, &node).await?;
         let earlier = operator.leader().await?;
-        let users = Users::start(gateway, CALM).await?;
+        let users = Users::start(entry, CALM).await?;
         let (struck, begin) = (Instant::now(), users.now());
         let guard = fault.strike(&node).await?;
         let led = async {
@@ -139,11 +156,14 @@ async fn survives(fault: Fault) -> Result<()> {
         stack.ready().await?;
         let seen = users.stop().await?;
         let measured = Measured::of(&seen, begin, over);
-        println!("{}", measured.row(&format!("node {}", fault.as_str())));
+        println!(
+            "{}",
+            measured.row(&format!("{theme}, {}", provider.as_str()))
+        );
         println!(
             "another operator led after {led:.1?}, and the status named the node after {named:.1?}"
         );
-        acknowledged::nothing_lost(gateway, &seen).await
+        acknowledged::nothing_lost(entry, &seen).await
     })
     .await
 }

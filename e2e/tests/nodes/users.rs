@@ -11,12 +11,14 @@ use std::{
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use shortener_e2e::{GatewayClient, await_condition};
+use shortener_e2e::await_condition;
 use tokio::{
     sync::watch,
     task::{JoinHandle, JoinSet},
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
+
+use crate::balancer::Balancer;
 
 /// Redirects per second.
 const REDIRECTS: u64 = 200;
@@ -67,13 +69,13 @@ pub struct Users {
 
 impl Users {
     /// Starts the clients. Returns after the time `calm`.
-    pub async fn start(gateway: &GatewayClient, calm: Duration) -> Result<Self> {
-        let code = gateway.shorten(TARGET).await?;
-        gateway.wait_until_redirects(&code, TARGET).await?;
+    pub async fn start(entry: &Arc<Balancer>, calm: Duration) -> Result<Self> {
+        let code = entry.pick().shorten(TARGET).await?;
+        entry.pick().wait_until_redirects(&code, TARGET).await?;
         let (stop, stopped) = watch::channel(false);
         let (begin, written) = (Instant::now(), Arc::new(AtomicU64::new(0)));
         let client = Client {
-            gateway: gateway.clone(),
+            entry: Arc::clone(entry),
             code,
             begin,
             written: Arc::clone(&written),
@@ -112,7 +114,7 @@ impl Users {
 
 #[derive(Clone)]
 struct Client {
-    gateway: GatewayClient,
+    entry: Arc<Balancer>,
     /// Code of the link of all redirects.
     code: String,
     begin: Instant,
@@ -165,20 +167,21 @@ impl Client {
     }
 
     async fn fulfil(&self, wish: Wish, number: u64) -> Result<String> {
+        let gateway = self.entry.pick();
         match wish {
             Wish::Follow => {
-                self.gateway.assert_redirects(&self.code, TARGET).await?;
+                gateway.assert_redirects(&self.code, TARGET).await?;
                 Ok(String::new())
             }
             Wish::LookUp => {
-                let answer = self.gateway.get(&format!("/unknown{number}")).await?;
+                let answer = gateway.get(&format!("/unknown{number}")).await?;
                 ensure!(answer.status == 404, "expected status 404, got {answer:?}");
                 Ok(String::new())
             }
-            Wish::Create => self.gateway.shorten(&destination(number)).await,
+            Wish::Create => gateway.shorten(&destination(number)).await,
             Wish::Enqueue => {
                 let job = json!({"task": "email", "id": number});
-                Ok(self.gateway.enqueue(&job).await?.id)
+                Ok(gateway.enqueue(&job).await?.id)
             }
         }
     }
