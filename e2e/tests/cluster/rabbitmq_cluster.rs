@@ -59,26 +59,44 @@ impl Enqueuer {
     }
 }
 
+/// Runs `rabbitmqctl` in a member, and returns what it prints.
+async fn rabbitmqctl(stack: &Stack, arguments: &str) -> Result<String> {
+    let running = "--field-selector=status.phase=Running";
+    let pods = kubectl(stack, &["get", "pods", PODS, running, "--output=name"]).await?;
+    let pod = pods.lines().next().context("no member runs")?;
+    let exec = [
+        "exec",
+        pod,
+        "--container=rabbitmq",
+        "--",
+        "rabbitmqctl",
+        "--quiet",
+    ];
+    let arguments: Vec<&str> = exec.into_iter().chain(arguments.split(' ')).collect();
+    kubectl(stack, &arguments).await
+}
+
 /// Returns what a member says about the queue of the jobs.
 async fn queue(stack: &Stack) -> Result<Value> {
-    let pods = kubectl(
-        stack,
-        &[
-            "get",
-            "pods",
-            PODS,
-            "--field-selector=status.phase=Running",
-            "--output=name",
-        ],
-    )
-    .await?;
-    let pod = pods.lines().next().context("no member runs")?;
-    let tool = "rabbitmqctl --quiet list_queues --formatter json name leader members online";
-    let tool: Vec<&str> = tool.split(' ').collect();
-    let command = [&["exec", pod, "--container=rabbitmq", "--"], &tool[..]].concat();
-    let queues: Vec<Value> = serde_json::from_str(&kubectl(stack, &command).await?)?;
+    let queues = "list_queues --formatter json name leader members online";
+    let queues: Vec<Value> = serde_json::from_str(&rabbitmqctl(stack, queues).await?)?;
     let jobs = queues.into_iter().find(|queue| queue["name"] == "jobs");
     jobs.context("there is no queue of jobs")
+}
+
+/// Describes who holds the jobs that are not done.
+async fn holders(stack: &Stack) -> Result<String> {
+    let mut text = String::new();
+    for list in [
+        "list_queues name messages_ready messages_unacknowledged leader online",
+        "list_connections pid name state connected_at",
+        "list_channels pid connection messages_unacknowledged consumer_count",
+        "list_consumers",
+    ] {
+        let lines = rabbitmqctl(stack, list).await?;
+        text.push_str(&format!("{list}:\n{lines}\n"));
+    }
+    Ok(text)
 }
 
 /// Waits until the queue has a copy on every member, and each of them takes part.
@@ -127,7 +145,9 @@ async fn members_that_die_take_no_accepted_job_along() -> Result<()> {
         println!("{} jobs were accepted", jobs.len());
         ensure!(!jobs.is_empty(), "no job was accepted");
         for job in &jobs {
-            gateway.wait_for_job_status(&job.id, "done").await?;
+            if let Err(error) = gateway.wait_for_job_status(&job.id, "done").await {
+                return Err(error.context(holders(&stack).await?));
+            }
         }
         none_is_done_twice(&stack).await?;
         stops_and_starts(&stack, &gateway).await?;
