@@ -1,6 +1,6 @@
 //! The contenders: servers, and the load that they get in turn.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{borrow::Borrow, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use shortener_testing::otlp::Sink;
@@ -181,9 +181,9 @@ impl Contender {
 ///
 /// # Errors
 /// Fails if an app does not tell.
-pub async fn dropped_lines(contenders: &[Contender], rows: &[Row]) -> Result<String> {
+pub async fn dropped_lines(contenders: &[impl Borrow<Contender>], rows: &[Row]) -> Result<String> {
     let mut note = "Lines of the log that were dropped: 0".to_owned();
-    for contender in contenders {
+    for contender in contenders.iter().map(Borrow::borrow) {
         let rows = rows.iter().filter(|row| row.name == contender.name);
         let samples = rows.flat_map(|row| &row.samples);
         let requests: usize = samples.map(|sample| sample.requests).sum();

@@ -8,8 +8,13 @@ use sqlx::{Connection, PgConnection};
 
 use crate::zipf::Zipf;
 
-/// The maximum number of links, which codes of seven characters allow.
-pub const MOST: i64 = 1 << 24;
+/// The maximum number of links, below `SCATTER` and the number of codes.
+pub const MOST: i64 = 1_000_000_000;
+
+/// The digits of a code, of which six follow its first character.
+const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+
+const _: () = assert!((MOST as usize) < SCATTER && (MOST as usize) < DIGITS.len().pow(6));
 
 /// The number of links that are written in one transaction.
 const TRANSACTION: usize = 1_000_000;
@@ -24,12 +29,15 @@ const HOST: &str = "example.com";
 
 /// Returns a code of seven characters, the length of generated codes.
 pub fn code(number: usize) -> String {
-    format!("b{number:06x}")
+    let digit = |place: u32| char::from(DIGITS[number / DIGITS.len().pow(place) % DIGITS.len()]);
+    std::iter::once('b')
+        .chain((0..6).rev().map(digit))
+        .collect()
 }
 
 /// Returns the destination of a link.
 pub fn target(number: usize) -> String {
-    format!("https://{HOST}/articles/{number:08}?from=bench")
+    format!("https://{HOST}/articles/{number:09}?from=bench")
 }
 
 /// How often each link is followed.
@@ -118,15 +126,15 @@ mod tests {
             assert_eq!(code(number).len(), 7, "{number}");
             assert_eq!(target(number).len(), target(0).len(), "{number}");
         }
-        assert_eq!(code(last), "bffffff");
+        assert_eq!(code(last), "bgjdgxr");
     }
 
     #[test]
     fn a_link_is_one_line_with_code_destination_and_host() {
         assert_eq!(
             lines(17..19).unwrap(),
-            "b000011\thttps://example.com/articles/00000017?from=bench\texample.com\n\
-             b000012\thttps://example.com/articles/00000018?from=bench\texample.com\n"
+            "b00000h\thttps://example.com/articles/000000017?from=bench\texample.com\n\
+             b00000i\thttps://example.com/articles/000000018?from=bench\texample.com\n"
         );
     }
 

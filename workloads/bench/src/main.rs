@@ -10,6 +10,7 @@ mod connections;
 mod contender;
 mod counters;
 mod cpu;
+mod database;
 mod exchange;
 mod footprint;
 mod gateway;

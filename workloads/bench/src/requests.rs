@@ -70,6 +70,25 @@ pub fn jobs() -> Arc<Script> {
     })
 }
 
+/// Returns requests for new links, each to another destination.
+pub fn new_links() -> Arc<Script> {
+    Arc::new(|_| {
+        let body = format!(
+            r#"{{"url":"https://example.com/new/{:016x}"}}"#,
+            fastrand::u64(..)
+        );
+        let (length, client) = (body.len(), forwarded());
+        Exchange {
+            request: format!(
+                "POST /shorten HTTP/1.1\r\n{PROGRAM}Content-Length: {length}\r\n{client}\r\n{body}"
+            )
+            .into_bytes(),
+            status: "HTTP/1.1 201 ",
+            line: String::new(),
+        }
+    })
+}
+
 fn redirect(asked: usize, expected: usize) -> Exchange {
     Exchange {
         request: get(&code(asked)),
@@ -124,6 +143,12 @@ mod tests {
         );
         assert!(request.ends_with("https\r\n\r\n"), "{request}");
         assert_eq!(exchange.line, format!("location: {}", target(3)));
+    }
+
+    #[test]
+    fn every_new_link_has_another_destination() {
+        let script = new_links();
+        assert_ne!(script(0).request, script(0).request);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Many links, of which the cache holds a tenth, and which are followed by Zipf's law.
+//! Many links, which are followed by Zipf's law, and of which caches hold a part.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -11,6 +11,7 @@ use tokio::{
 use crate::{
     app::{self, Environment},
     contender::{Contender, dropped_lines},
+    database::Database,
     links::{Popularity, fill},
     load,
     memory::mebibytes,
@@ -29,24 +30,37 @@ pub const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// The memory of a link in the cache in bytes: its code and its destination, with what the server adds.
 const BYTES: u64 = 220;
-/// One link of so many is in the cache.
-const PART: u64 = 10;
 /// The number of links in nginx's map. It would take very long to start with millions.
 const LINKS_OF_NGINX: usize = 100_000;
 /// The number of steps in which the cache is filled, each of which is reported.
 const STEPS: usize = 10;
 
 const MAP: &str = "nginx, map of 100,000 links";
-const CACHED: &str = "app, cache with a tenth of the links";
 const DATABASE: &str = "app, from the database";
-const ROWS: [&str; 3] = [MAP, CACHED, DATABASE];
+/// The caches: the name of the row, and of how many links one is in the cache.
+const CACHES: [(&str, usize); 3] = [
+    ("app, cache with a hundredth of the links", 100),
+    ("app, cache with a thirtieth of the links", 30),
+    ("app, cache with a tenth of the links", 10),
+];
+/// The number of requests that fill a cache, for each link that it has room for.
+const FILLING: usize = 5;
+/// The days with a click on every link.
+const DAYS: i32 = 3;
 
 const LOOKUPS: [&str; 2] = [
     r#"cache_requests_total{result="hit"}"#,
     r#"cache_requests_total{result="miss"}"#,
 ];
 
-/// Measures the contenders.
+/// An app with a cache, and the memory of that cache in bytes.
+struct Cached {
+    app: Contender,
+    cache: Arc<Server>,
+    memory: u64,
+}
+
+/// Measures the contenders, and what the links cost the database.
 ///
 /// # Errors
 /// Fails if a server does not start or a response is wrong.
@@ -54,31 +68,61 @@ pub async fn measure(settings: &Settings, report: &mut Report) -> Result<()> {
     let links = settings.links();
     app::migrate(&settings.app).await?;
     fill(links).await?;
-    let memory = links as u64 / PART * BYTES;
-    let cache = server::cache(memory.max(BYTES * 1024)).await?;
-    let contenders = contenders(settings, &cache).await?;
-    let cached = &contenders[1];
-    fill_cache(settings, cached).await?;
-    let mut rows: Vec<Row> = contenders.iter().map(Contender::row).collect();
-    let before = lookups(cached).await?;
+    let mut caches = Vec::new();
+    for (name, part) in CACHES {
+        let cached = start_cached(settings, name, part).await?;
+        fill_cache(settings, &cached.app, links / part * FILLING).await?;
+        caches.push(cached);
+    }
+    let [map, database] = others(settings).await?;
+    report.title(&format!(
+        "{links} links, {} connections",
+        settings.connections
+    ));
+    redirects(settings, &caches, [&map, &database], report).await?;
+    report.title(&format!("The database with {links} links"));
+    of_the_database(settings, &database, report).await
+}
+
+/// Measures redirects, and how many of them each cache answered.
+async fn redirects(
+    settings: &Settings,
+    caches: &[Cached],
+    [map, database]: [&Contender; 2],
+    report: &mut Report,
+) -> Result<()> {
+    let apps = caches.iter().map(|cached| &cached.app);
+    let contenders: Vec<&Contender> = std::iter::once(map).chain(apps).chain([database]).collect();
+    let mut rows: Vec<Row> = contenders.iter().map(|contender| contender.row()).collect();
+    let mut before = Vec::new();
+    for cached in caches {
+        before.push(lookups(&cached.app).await?);
+    }
     let (connections, requests) = (settings.connections, settings.requests);
     let time = Duration::from_secs(settings.seconds);
     rounds::take(settings.rounds, time, &mut rows, async |place| {
         contenders[place].sample(connections, requests).await
     })
     .await?;
-    let [hits, misses] = lookups(cached).await?;
-    let (hits, all) = (hits - before[0], hits + misses - before[0] - before[1]);
-    report.title(&format!("{links} links, {connections} connections"));
-    report.text(&table::of(&rows, &ROWS));
-    report.text(&format!(
-        "The cache has {} and {} keys, among them those of the rate limits. It had {:.1} % of the links that were followed.",
-        mebibytes(memory),
-        keys(cache.address).await?,
-        100.0 * hits as f64 / all.max(1) as f64
-    ));
+    let names: Vec<&str> = contenders.iter().map(|contender| contender.name).collect();
+    report.text(&table::of(&rows, &names));
+    let mut hits =
+        String::from("| cache | memory | keys | links that it had |\n| --- | --- | --- | --- |\n");
+    for (cached, before) in caches.iter().zip(before) {
+        let [hit, missed] = lookups(&cached.app).await?;
+        let (hit, all) = (hit - before[0], hit + missed - before[0] - before[1]);
+        hits.push_str(&format!(
+            "| {} | {} | {} | {:.1} % |\n",
+            cached.app.name,
+            mebibytes(cached.memory),
+            keys(cached.cache.address).await?,
+            100.0 * hit as f64 / all.max(1) as f64
+        ));
+    }
+    report.text(&hits);
+    report.text("The keys of a cache are links, and the counts of the rate limits.");
     report.text(&dropped_lines(&contenders, &rows).await?);
-    for contender in &contenders {
+    for contender in contenders {
         if let Some(memory) = contender.memory()? {
             let peak = mebibytes(memory.peak);
             report.text(&format!(
@@ -90,34 +134,69 @@ pub async fn measure(settings: &Settings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-async fn contenders(settings: &Settings, cache: &Server) -> Result<[Contender; 3]> {
-    let cached = Environment::default().store("CACHE_URL", format!("redis://{}", cache.address));
-    let start = async |name, environment: Environment| {
-        eprintln!("starting: {name}");
-        let server = environment.start(&settings.app).await?;
-        let script = any_link(settings.popularity());
-        anyhow::Ok(Contender {
-            yardstick: MAP,
-            ..Contender::app(name, environment, server, script)
-        })
-    };
+/// Measures what the links and their clicks cost the database.
+async fn of_the_database(settings: &Settings, app: &Contender, report: &mut Report) -> Result<()> {
+    let (links, connections) = (settings.links(), settings.connections);
+    let mut database = Database::connect().await?;
+    report.text(&database.room(links).await?);
+    report.text(&database.pages_of_a_redirect(app, connections).await?);
+    report.text(&database.log_of_a_new_link(app, connections).await?);
+    report.text(&database.vacuum(links).await?);
+    report.text(&database.room_of_clicks(links, DAYS).await?);
+    Ok(())
+}
+
+/// Starts an app with a cache that has room for one link of so many.
+async fn start_cached(settings: &Settings, name: &'static str, part: usize) -> Result<Cached> {
+    let memory = (settings.links() / part) as u64 * BYTES;
+    let memory = memory.max(BYTES * 1024);
+    let cache = server::cache(memory).await?;
+    let environment = Environment::default();
+    let environment = environment.store("CACHE_URL", format!("redis://{}", cache.address));
+    Ok(Cached {
+        app: start_app(settings, name, environment).await?,
+        cache,
+        memory,
+    })
+}
+
+async fn start_app(
+    settings: &Settings,
+    name: &'static str,
+    environment: Environment,
+) -> Result<Contender> {
+    eprintln!("starting: {name}");
+    let server = environment.start(&settings.app).await?;
+    let script = any_link(settings.popularity());
+    Ok(Contender {
+        yardstick: MAP,
+        ..Contender::app(name, environment, server, script)
+    })
+}
+
+/// Starts nginx and an app without a cache.
+async fn others(settings: &Settings) -> Result<[Contender; 2]> {
     let links = LINKS_OF_NGINX.min(settings.links());
     let map = nginx::map(links).await?;
     let script = any_link(Popularity::even(links));
     Ok([
         Contender::other(MAP, "each followed as often as every other", map, script),
-        start(CACHED, cached).await?,
-        start(DATABASE, Environment::default()).await?,
+        start_app(settings, DATABASE, Environment::default()).await?,
     ])
 }
 
 /// Follows links until the cache is full of those that are followed most.
-async fn fill_cache(settings: &Settings, cached: &Contender) -> Result<()> {
-    let requests = settings.links() / 2 / STEPS;
+async fn fill_cache(settings: &Settings, cached: &Contender, requests: usize) -> Result<()> {
     for step in 1..=STEPS {
         let script = Arc::clone(&cached.script);
-        load::run(cached.address(), settings.connections, requests, &script).await?;
-        eprintln!("the cache is being filled: {step} of {STEPS}");
+        load::run(
+            cached.address(),
+            settings.connections,
+            requests / STEPS,
+            &script,
+        )
+        .await?;
+        eprintln!("{}: it is being filled, {step} of {STEPS}", cached.name);
     }
     Ok(())
 }

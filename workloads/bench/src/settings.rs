@@ -47,7 +47,7 @@ pub struct Settings {
     /// Commit that is measured, for the baseline.
     #[arg(long, default_value = "unknown")]
     pub commit: String,
-    /// Measures many links with a cache that holds a tenth of them, and nothing else.
+    /// Measures many links, with caches for a part of them, and what they cost the database; nothing else.
     #[arg(long)]
     pub scale: bool,
 }
@@ -128,7 +128,12 @@ mod tests {
 
     #[test]
     fn settings_that_make_no_sense_are_refused() {
-        for option in ["--links=0", "--links=16777217", "--zipf=-1", "--zipf=much"] {
+        for option in [
+            "--links=0",
+            "--links=1000000001",
+            "--zipf=-1",
+            "--zipf=much",
+        ] {
             let error = parsed(&[option]).unwrap_err().to_string();
             let (name, _) = option.split_once('=').unwrap();
             assert!(error.contains(name), "{error}");

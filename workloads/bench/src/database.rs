@@ -1,0 +1,180 @@
+//! What the links cost the database: room, the pages that a request reads, and the write-ahead log that it writes.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use shortener_testing::servers;
+use sqlx::{Connection, PgConnection, Row as _};
+use tokio::time::{Instant, sleep};
+
+use crate::{contender::Contender, load, requests};
+
+/// The number of requests of which the pages and the log are counted.
+const REQUESTS: usize = 20_000;
+/// The time limit for the server to count what has been read. A session reports when it has been idle for ten seconds.
+const COUNTED: Duration = Duration::from_secs(60);
+/// The interval at which the count is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// One link of so many changes before the table is vacuumed.
+const CHANGED: i64 = 100;
+
+/// The server's own view of its tables.
+pub struct Database(PgConnection);
+
+/// What the server has read of the table of links so far.
+struct Read {
+    /// Look-ups by the primary key.
+    lookups: i64,
+    /// Pages of the table and of all its indexes.
+    pages: i64,
+}
+
+impl Database {
+    /// Connects to the database of the benchmark.
+    ///
+    /// # Errors
+    /// Fails if it is unavailable.
+    pub async fn connect() -> Result<Self> {
+        let [url] = servers::DATABASE.addresses()?;
+        Ok(Self(PgConnection::connect(url).await?))
+    }
+
+    /// Returns the bytes of the table of links and of each of its indexes, divided by the number of links, as a table.
+    ///
+    /// # Errors
+    /// Fails if the database does.
+    pub async fn room(&mut self, links: usize) -> Result<String> {
+        let sizes = "SELECT relname::text, pg_relation_size(oid) FROM pg_class \
+                     WHERE oid = 'links'::regclass \
+                        OR oid IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'links'::regclass) \
+                     ORDER BY 2 DESC, 1";
+        let rows = sqlx::query(sizes).fetch_all(&mut self.0).await?;
+        let mut table = String::from("| table or index | bytes per link |\n| --- | --- |\n");
+        let mut all = 0;
+        for row in rows {
+            let (name, bytes): (String, i64) = (row.get(0), row.get(1));
+            all += bytes;
+            table.push_str(&format!("| `{name}` | {:.0} |\n", each(bytes, links)));
+        }
+        table.push_str(&format!("| together | {:.0} |\n", each(all, links)));
+        Ok(table)
+    }
+
+    /// Follows links of which none is in a cache, and returns the pages that the database read for each.
+    ///
+    /// # Errors
+    /// Fails if a response is wrong, or the server does not count the requests in time.
+    pub async fn pages_of_a_redirect(
+        &mut self,
+        app: &Contender,
+        connections: usize,
+    ) -> Result<String> {
+        let before = self.read().await?;
+        load::run(app.address(), connections, REQUESTS, &app.script).await?;
+        let expected = before.lookups + i64::try_from(REQUESTS)?;
+        let begin = Instant::now();
+        let after = loop {
+            let now = self.read().await?;
+            if now.lookups >= expected {
+                break now;
+            }
+            ensure!(
+                begin.elapsed() < COUNTED,
+                "the database has counted {} of {REQUESTS} look-ups: is something else connected to it?",
+                now.lookups - before.lookups
+            );
+            sleep(LOOK).await;
+        };
+        let pages = each(after.pages - before.pages, REQUESTS);
+        Ok(format!(
+            "A redirect from the database reads {pages:.1} pages of 8 KiB."
+        ))
+    }
+
+    async fn read(&mut self) -> Result<Read> {
+        let counters = "SELECT (SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'links_pkey'), \
+                        heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read \
+                        FROM pg_statio_user_tables WHERE relname = 'links'";
+        let row = sqlx::query(counters).fetch_one(&mut self.0).await?;
+        Ok(Read {
+            lookups: row.get(0),
+            pages: row.get(1),
+        })
+    }
+
+    /// Creates links after a checkpoint, and returns the bytes of the write-ahead log for each.
+    ///
+    /// # Errors
+    /// Fails if a link is not created.
+    pub async fn log_of_a_new_link(
+        &mut self,
+        app: &Contender,
+        connections: usize,
+    ) -> Result<String> {
+        sqlx::query("CHECKPOINT").execute(&mut self.0).await?;
+        let before = self.log_so_far().await?;
+        load::run(app.address(), connections, REQUESTS, &requests::new_links()).await?;
+        let bytes = each(self.log_so_far().await? - before, REQUESTS);
+        Ok(format!(
+            "A new link writes {bytes:.0} bytes of write-ahead log, over the first {REQUESTS} after a checkpoint."
+        ))
+    }
+
+    /// Returns the position in the write-ahead log in bytes.
+    async fn log_so_far(&mut self) -> Result<i64> {
+        let position = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
+        Ok(sqlx::query_scalar(position).fetch_one(&mut self.0).await?)
+    }
+
+    /// Changes one link of a hundred, and returns the time that the server then needs for its vacuum.
+    ///
+    /// # Errors
+    /// Fails if the database does.
+    pub async fn vacuum(&mut self, links: usize) -> Result<String> {
+        let change = "UPDATE links SET reason = 'changed' WHERE abs(hashtext(code)) % $1 = 0";
+        let changed = sqlx::query(change)
+            .bind(CHANGED)
+            .execute(&mut self.0)
+            .await?;
+        let changed = changed.rows_affected();
+        ensure!(changed > 0 || links < 1000, "no link has changed");
+        let begin = Instant::now();
+        sqlx::query("VACUUM links").execute(&mut self.0).await?;
+        let seconds = begin.elapsed().as_secs_f64();
+        Ok(format!(
+            "After a change of {changed} links, VACUUM takes {seconds:.1} s."
+        ))
+    }
+
+    /// Counts a click on every link on each of these days, and returns the bytes of one link's clicks of one day.
+    ///
+    /// # Errors
+    /// Fails if the database does.
+    pub async fn room_of_clicks(&mut self, links: usize, days: i32) -> Result<String> {
+        for day in 0..days {
+            // In the order of a hash, as the codes of real clicks arrive in no order.
+            let clicks = "INSERT INTO clicks (code, day, people, bots) \
+                          SELECT code, current_date - $1, 1, 0 FROM links ORDER BY hashtext(code)";
+            sqlx::query(clicks).bind(day).execute(&mut self.0).await?;
+        }
+        let size =
+            "SELECT pg_table_size('clicks'), pg_indexes_size('clicks'), count(*) FROM clicks";
+        let row = sqlx::query(size).fetch_one(&mut self.0).await?;
+        let (table, indexes, rows): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+        let rows = usize::try_from(rows).context("a negative number of clicks")?;
+        ensure!(
+            rows >= links,
+            "there are clicks for {rows} of {links} links"
+        );
+        Ok(format!(
+            "The clicks of a link on a day need {:.0} bytes, of which {:.0} are indexes.",
+            each(table + indexes, rows),
+            each(indexes, rows)
+        ))
+    }
+}
+
+/// Returns the part of a sum that each of so many has.
+fn each(sum: i64, number: usize) -> f64 {
+    sum as f64 / number.max(1) as f64
+}
