@@ -20,7 +20,7 @@ use crate::{
     metrics::Metrics,
     run::Server,
     state,
-    store::{migrate::migrate, sample, webhooks::receivers},
+    store::{migrate::migrate, pooler, sample, webhooks::receivers},
     webhooks::{client::Trust, metrics, run::Webhooks},
 };
 
@@ -78,9 +78,12 @@ async fn serve(args: ServeArgs, more: Vec<Box<dyn Collector>>) -> anyhow::Result
 
 async fn run_migrations(args: MigrateArgs) -> anyhow::Result<()> {
     let _log = args.log.start(None, &Memory::default())?;
-    let options = args.database.connect_options()?;
-    migrate(options.clone(), args.timeout).await?;
-    receivers::apply(options, &args.webhooks).await?;
+    let server = args.database.server_options()?;
+    migrate(server.clone(), args.timeout).await?;
+    receivers::apply(server.clone(), &args.webhooks).await?;
+    if let Some(pooler) = args.database.pooler_options()? {
+        pooler::open(server, pooler, args.timeout).await?;
+    }
     tracing::info!(event = "migrated", "migrated");
     Ok(())
 }

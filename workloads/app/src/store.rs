@@ -8,6 +8,7 @@ pub mod jobs;
 pub mod labels;
 pub mod management;
 pub mod migrate;
+pub mod pooler;
 pub mod postgres;
 pub mod purge_sweeper;
 pub mod replica;

@@ -19,8 +19,8 @@ use crate::{
     tls::ClientTls,
 };
 pub use memory::MemoryArgs;
-pub use pooler::Pooler;
 use pooler::with_session_settings;
+pub use pooler::{LIMITS, Pooler};
 pub use purge::PurgeArgs;
 pub use queue::QueueArgs;
 pub use tls::{CacheTlsFiles, DatabaseTlsFiles, QueueTlsFiles, VectorTlsFiles};
@@ -61,18 +61,52 @@ pub struct DatabaseArgs {
     /// Pooler between this program and the server; none if absent.
     #[arg(long, env, value_enum)]
     pub database_pooler: Option<Pooler>,
+    /// Host of that pooler, if the other settings are those of the server: the program then knows both. If absent, the other
+    /// settings are those of the pooler.
+    #[arg(long, env, requires = "database_pooler")]
+    pub database_pooler_host: Option<String>,
     /// The certificates.
     #[command(flatten)]
     pub tls: DatabaseTlsFiles,
 }
 
 impl DatabaseArgs {
-    /// Returns the options of a connection.
+    /// Returns the options of a connection, through the pooler if there is one.
     ///
     /// # Errors
     /// Fails if neither a URL nor a host is set, if the URL is malformed, or if a certificate cannot be read. The
     /// message does not repeat the URL, because it may contain a password.
     pub fn connect_options(&self) -> anyhow::Result<PgConnectOptions> {
+        match self.pooler_options()? {
+            Some(pooler) => Ok(pooler),
+            None => self.server_options(),
+        }
+    }
+
+    /// Returns the options of a connection to the server, past a pooler that has a host of its own.
+    ///
+    /// # Errors
+    /// Fails as [`connect_options`](Self::connect_options) does.
+    pub fn server_options(&self) -> anyhow::Result<PgConnectOptions> {
+        let pooler = self.database_pooler;
+        let pooler = pooler.filter(|_| given(&self.database_pooler_host).is_none());
+        Ok(with_session_settings(self.address()?, pooler))
+    }
+
+    /// Returns the options of a connection through a pooler that has a host of its own; `None` without one.
+    ///
+    /// # Errors
+    /// Fails as [`connect_options`](Self::connect_options) does.
+    pub fn pooler_options(&self) -> anyhow::Result<Option<PgConnectOptions>> {
+        let Some(host) = given(&self.database_pooler_host) else {
+            return Ok(None);
+        };
+        let options = self.address()?.host(without_brackets(host));
+        Ok(Some(with_session_settings(options, self.database_pooler)))
+    }
+
+    /// Returns the options without the settings of a session.
+    fn address(&self) -> anyhow::Result<PgConnectOptions> {
         let mut options = match (given(&self.database_url), given(&self.database_host)) {
             (Some(url), _) => url
                 .parse()
@@ -91,11 +125,10 @@ impl DatabaseArgs {
             options = options.password(password);
         }
         let tls = self.tls.settings(self.database_tls_mode.is_some()).read()?;
-        let options = match tls {
+        Ok(match tls {
             Some(tls) => self.over_tls(options, tls),
             None => options,
-        };
-        Ok(with_session_settings(options, self.database_pooler))
+        })
     }
 
     fn over_tls(&self, options: PgConnectOptions, tls: ClientTls) -> PgConnectOptions {
@@ -281,6 +314,34 @@ mod tests {
             ]),
             "alice"
         );
+    }
+
+    #[test]
+    fn a_pooler_with_a_host_of_its_own_leaves_the_way_to_the_server() {
+        let settings = |arguments: &[&str]| {
+            let url = ["program", "--database-url", "postgres://u:p@server/x"];
+            let all = [&url, arguments].concat();
+            let database = FileSettings::parse_from(all).database;
+            let through = database.connect_options().unwrap();
+            let server = database.server_options().unwrap();
+            [through, server].map(|options| {
+                let has_limits = options.get_options().is_some();
+                (options.get_host().to_owned(), has_limits)
+            })
+        };
+        let at = |host: &str, has_limits| (host.to_owned(), has_limits);
+        assert_eq!(settings(&[]), [at("server", true), at("server", true)]);
+        let pooler = ["--database-pooler", "transaction"];
+        assert_eq!(
+            settings(&pooler),
+            [at("server", false), at("server", false)]
+        );
+        let named = [&pooler[..], &["--database-pooler-host", "pooler\n"]].concat();
+        assert_eq!(settings(&named), [at("pooler", false), at("server", true)]);
+        let alone = ["program", "--database-url", "postgres://x/y"];
+        let alone = [&alone[..], &["--database-pooler-host", "pooler"]].concat();
+        let error = FileSettings::try_parse_from(alone).unwrap_err().to_string();
+        assert!(error.contains("--database-pooler"), "{error}");
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub(super) fn database(
     space: CodeSpace,
 ) -> anyhow::Result<(Database, Option<Replica>)> {
     let options = config.database.connect_options()?;
-    let replica = replica(config, metrics, &options, space);
+    let replica = replica(config, metrics, &config.database.server_options()?, space);
     let database = Database::connect(
         "shortener-app",
         options,

@@ -94,6 +94,8 @@ const RETRY_LOCKED: Range<u64> = 2000..5000;
 const LOCKED: &str = "55P03";
 /// The setting of a session that ends a statement which takes too long.
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
+/// The `application_name` of the connections.
+pub(crate) const APPLICATION: &str = "shortener-migrate";
 /// The timeout of one connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -135,11 +137,27 @@ pub async fn apply(
     options: PgConnectOptions,
     at_most: Duration,
 ) -> anyhow::Result<()> {
-    let options = options.application_name("shortener-migrate");
+    let options = options.application_name(APPLICATION);
+    retrying(("cannot migrate", "the database"), at_most, async || {
+        attempt(migrator, &options).await
+    })
+    .await
+}
+
+/// Makes attempts until one succeeds. An error has the reason, and why another attempt can help, if it can. `failed` and
+/// `subject` say what could not be done.
+///
+/// # Errors
+/// Fails if the database is not ready in time, or another attempt cannot help. The error is an [`Unusable`].
+pub(super) async fn retrying(
+    (failed, subject): (&str, &str),
+    at_most: Duration,
+    attempt: impl AsyncFn() -> Result<(), (Unusable, Option<Retry>)>,
+) -> anyhow::Result<()> {
     let mut started = Instant::now();
     let mut last_reason = String::new();
     loop {
-        let (Unusable { reason, fault }, retry) = match attempt(migrator, &options).await {
+        let (Unusable { reason, fault }, retry) = match attempt().await {
             Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
@@ -147,12 +165,12 @@ pub async fn apply(
             started = Instant::now();
         }
         let Some(retry) = retry else {
-            let reason = format!("cannot migrate the database: {reason}");
+            let reason = format!("{failed} {subject}: {reason}");
             return Err(Unusable { reason, fault }.into());
         };
         if started.elapsed() >= at_most {
             let at_most = at_most.as_secs();
-            let reason = format!("the database was not ready within {at_most} s: {reason}");
+            let reason = format!("{subject} was not ready within {at_most} s: {reason}");
             return Err(Unusable { reason, fault }.into());
         }
         if reason != last_reason {
@@ -169,7 +187,7 @@ pub async fn apply(
 
 /// A temporary reason why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Retry {
+pub(super) enum Retry {
     /// The server starts, stops, fails over or cannot be reached.
     Unready,
     /// Another program holds a lock that a migration needs.
@@ -193,10 +211,7 @@ async fn attempt(
     migrator: &Migrator,
     options: &PgConnectOptions,
 ) -> Result<(), (Unusable, Option<Retry>)> {
-    let mut connection = timeout(CONNECT, options.connect())
-        .await
-        .map_err(|_| (no_answer(CONNECT), Some(Retry::Unready)))?
-        .map_err(|error| (unusable(&error), retry(&error)))?;
+    let mut connection = connect(options).await?;
     let applied = run(migrator, &mut connection, options).await;
     let applied = applied.map_err(|error| {
         let retry = match &error {
@@ -213,6 +228,21 @@ async fn attempt(
         return Err((Unusable { reason, fault }, Some(Retry::Migrated)));
     }
     Ok(())
+}
+
+/// Opens a connection. An error has the reason, and why another attempt can help, if it can.
+pub(super) async fn connect(
+    options: &PgConnectOptions,
+) -> Result<PgConnection, (Unusable, Option<Retry>)> {
+    timeout(CONNECT, options.connect())
+        .await
+        .map_err(|_| (no_answer(CONNECT), Some(Retry::Unready)))?
+        .map_err(|error| failure(&error))
+}
+
+/// Returns the reason of an error, and why another attempt can help, if it can.
+pub(super) fn failure(error: &sqlx::Error) -> (Unusable, Option<Retry>) {
+    (unusable(error), retry(error))
 }
 
 /// Applies missing migrations, each in a transaction that looks whether another pod has applied it meanwhile. Those that are

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use sqlx::postgres::PgConnectOptions;
 
 /// The limits of a session: the server aborts statements that the client no longer waits for.
-const LIMITS: [(&str, &str); 3] = [
+pub const LIMITS: [(&str, &str); 3] = [
     ("statement_timeout", "5s"),
     ("lock_timeout", "4s"),
     ("idle_in_transaction_session_timeout", "10s"),

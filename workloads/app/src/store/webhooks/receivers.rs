@@ -8,7 +8,10 @@ use shortener_common::database::StoreError;
 use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, postgres::PgConnectOptions};
 
 use super::Outbox;
-use crate::webhooks::{Receiver, Receivers};
+use crate::{
+    store::migrate::APPLICATION,
+    webhooks::{Receiver, Receivers},
+};
 
 /// Nothing limits the statements: many deliveries may go with a receiver. The lock keeps other pods away.
 const BEGIN: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; \
@@ -31,7 +34,7 @@ const REMOVE: &str = "WITH gone AS (DELETE FROM webhook_receivers WHERE name <> 
 /// # Errors
 /// Fails if the database is down.
 pub async fn apply(options: PgConnectOptions, receivers: &Receivers) -> anyhow::Result<()> {
-    let options = options.application_name("shortener-migrate");
+    let options = options.application_name(APPLICATION);
     let mut connection = options
         .connect()
         .await
