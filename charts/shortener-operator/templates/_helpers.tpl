@@ -233,10 +233,13 @@ chart's value to use instead. */}}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]
-# The kind of CloudNativePG, used if the cluster has it. Nothing deletes one.
+# The kinds of CloudNativePG, used if the cluster has them. Nothing deletes a Cluster.
 - apiGroups: [postgresql.cnpg.io]
   resources: [clusters]
   verbs: [get, list, watch, create, patch]
+- apiGroups: [postgresql.cnpg.io]
+  resources: [poolers]
+  verbs: [get, list, watch, create, patch, delete]
 # The kind of RabbitMQ's operator, used if the cluster has it. Nothing deletes one.
 - apiGroups: [rabbitmq.com]
   resources: [rabbitmqclusters]

@@ -39,8 +39,8 @@ pub use clicks::ClicksSpec;
 pub use component::{PodSettings, ResourceSettings};
 pub use console::ConsoleSpec;
 pub use database::{
-    BackupBucket, BackupSpec, BackupVerification, BackupVolume, CloudNativePg, DatabasePooler,
-    DatabaseSpec, ExternalDatabase, ManagedDatabase, RestoreFrom, SecretKeyRef,
+    BackupBucket, BackupSpec, BackupVerification, BackupVolume, CloudNativePg, ClusterPooler,
+    DatabasePooler, DatabaseSpec, ExternalDatabase, ManagedDatabase, RestoreFrom, SecretKeyRef,
 };
 pub use destinations::DestinationsSpec;
 pub use drill::{

@@ -25,6 +25,7 @@ pub mod metadata;
 pub mod ownership;
 pub mod pod_patch;
 pub mod pod_uses;
+pub mod pooler;
 pub mod prometheus;
 pub mod quantity;
 pub mod queue_record;

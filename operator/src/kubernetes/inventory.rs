@@ -38,6 +38,7 @@ use shortener_operator_core::model::{
     cloud_native_pg::Cluster,
     gateway_api::{Gateway, HttpRoute, ReferenceGrant},
     kinds::Presence,
+    pooler::Pooler,
     prometheus::{PrometheusRule, ServiceMonitor},
     rabbitmq_cluster::RabbitmqCluster,
 };
@@ -110,9 +111,9 @@ pub enum Change {
 }
 
 impl Inventory {
-    /// Returns true when the cluster has the kind of CloudNativePG, and it has been listed.
+    /// Returns true when the cluster has the kinds of CloudNativePG, and they have been listed.
     pub fn serves_clusters(&self) -> bool {
-        is_listed(&self.clusters)
+        is_listed(&self.clusters) && is_listed(&self.poolers)
     }
 
     /// Returns true when the cluster has the kind of RabbitMQ's operator, and it has been listed.
@@ -285,6 +286,7 @@ inventory! {
     disruption_budgets: PodDisruptionBudget, RenderedObject, Presence::Always;
     ingresses: Ingress, WholeObject, Presence::Always;
     clusters: Cluster, WholeObject, Presence::Optional;
+    poolers: Pooler, WholeObject, Presence::Optional;
     rabbitmq_clusters: RabbitmqCluster, WholeObject, Presence::Optional;
     reference_grants: ReferenceGrant, RenderedObject, Presence::Optional;
     http_routes: HttpRoute, WholeObject, Presence::Optional;

@@ -74,8 +74,9 @@ pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) ->
     }
     write(&mut pass, children).await;
     let mut kinds = Children::ends();
-    if let Some(DatabaseObjects { clusters }) = database {
+    if let Some(DatabaseObjects { clusters, poolers }) = database {
         pass.write(clusters, Treatment::Data).await;
+        pass.apply(poolers).await;
         kinds.extend(DatabaseObjects::ends());
     }
     if let Some(BrokerObjects { rabbitmq_clusters }) = broker {

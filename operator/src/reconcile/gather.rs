@@ -17,7 +17,9 @@ use std::{
 };
 
 use k8s_openapi::api::{
-    apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Secret,
+    apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
+    core::v1::{Pod, Secret},
 };
 use kube::Api;
 use shortener_operator_core::{
@@ -34,6 +36,7 @@ use shortener_operator_core::{
         kinds::Deletion,
         metadata::{Component, StackIdentity, component_name, is_for_backups, is_usable_by_stacks},
         ownership::{Ownership, ownership},
+        pooler::{self, Pooler},
         rabbitmq_cluster::{self, RabbitmqCluster},
     },
     plan::{
@@ -76,6 +79,7 @@ pub async fn gather(
             }
         }
     }
+    let programs = programs(scope, &identity);
     Ok(Facts {
         backup_claim: backup_claim(scope, &identity, &stack.spec).await?,
         restore_claim_usable: restore_claim_usable(scope, &identity, &stack.spec).await,
@@ -91,6 +95,7 @@ pub async fn gather(
         has_monitoring_kinds: scope.inventory.serves_monitoring(),
         has_gateway_kinds: scope.inventory.serves_routes(),
         cluster: cluster(scope, stack, &identity),
+        pooler_in_use: pooler_in_use(scope, &identity, &programs),
         broker_cluster: broker_cluster(scope, &identity),
         missing_keys: missing_keys(scope, stack, &identity),
         missing_webhook_secrets: missing_webhook_secrets(scope, stack, &identity),
@@ -102,7 +107,7 @@ pub async fn gather(
                 .of_namespace::<HorizontalPodAutoscaler>(&identity.namespace),
             &identity,
         ),
-        programs: programs(scope, &identity),
+        programs,
         recorded: recorded::records(scope, stack, &identity),
         identity,
     })
@@ -172,6 +177,18 @@ fn cluster(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> C
         .and_then(|secret| secret.metadata.annotations.as_ref());
     let version = annotations.and_then(|found| found.get(OPERATOR_VERSION));
     ClusterFact::of(live.as_deref(), version.map(String::as_str), identity)
+}
+
+/// Returns true when the stack has a pooler to which a pod of its programs may still connect.
+fn pooler_in_use(
+    scope: &Scope,
+    identity: &StackIdentity,
+    programs: &BTreeMap<Component, Arc<Deployment>>,
+) -> bool {
+    let (inventory, namespace) = (&scope.inventory, &identity.namespace);
+    let live = inventory.kept::<Pooler>(namespace, &pooler::name(&identity.name));
+    let pods = inventory.of_stack::<Pod>(namespace, &identity.name);
+    pooler::is_in_use(live.as_deref(), identity, programs, &pods)
 }
 
 /// Returns what is known about the RabbitmqCluster of a stack.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{DatabaseTls, PodSettings, names, rules::managed_or_external};
 
 pub use backup::{BackupBucket, BackupSpec, BackupVerification, BackupVolume, RestoreFrom};
-pub use cloud_native_pg::CloudNativePg;
+pub use cloud_native_pg::{CloudNativePg, ClusterPooler};
 
 /// The database with the links. Without `managed`, `external` and `cloudNativePG`, `managed` applies with its defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]

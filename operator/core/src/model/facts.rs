@@ -57,6 +57,8 @@ pub struct Facts {
     pub has_gateway_kinds: bool,
     /// The Cluster of CloudNativePG, if the stack has one.
     pub cluster: ClusterFact,
+    /// True when the stack has a pooler to which a pod of its programs may still connect.
+    pub pooler_in_use: bool,
     /// The RabbitmqCluster, if the stack has one.
     pub broker_cluster: BrokerFact,
     /// The volume claim of the backups, if the spec has one and it exists.

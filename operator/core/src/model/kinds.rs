@@ -55,6 +55,8 @@ macro_rules! child_kinds {
             DatabaseObjects: Optional {
                 /// PostgreSQL clusters.
                 clusters: $crate::model::cloud_native_pg::Cluster, Retained;
+                /// Poolers before them.
+                poolers: $crate::model::pooler::Pooler, Pruned;
             }
             /// Objects of RabbitMQ's operator. They are written before the children that wait for them.
             BrokerObjects: Optional {

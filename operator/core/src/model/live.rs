@@ -19,6 +19,7 @@ use super::{
     gateway_api::HttpRoute,
     measured::{EndToEndResult, Enforcement},
     metadata::Component,
+    pooler::Pooler,
     queue_state::QueueState,
     rabbitmq_cluster::RabbitmqCluster,
     store_state::StoreFaults,
@@ -39,6 +40,8 @@ pub struct Live {
     pub address_overdue: bool,
     /// The Cluster of CloudNativePG, if the stack has one.
     pub cluster: Option<Arc<Cluster>>,
+    /// The Pooler before it, if the stack has one.
+    pub pooler: Option<Arc<Pooler>>,
     /// The RabbitmqCluster, if the stack has one.
     pub broker_cluster: Option<Arc<RabbitmqCluster>>,
     /// HTTPRoutes of the public routes, without those that the watch has not yet seen as they were written last.

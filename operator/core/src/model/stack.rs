@@ -51,8 +51,8 @@ pub use purge::Purge;
 pub use queue::{Autoscaled, BrokerOperator, Drain, Draining, Queue, Workers};
 pub use scaling::{AppScaling, Rival};
 pub use store::{
-    BrokerCluster, Cache, Credential, ManagedStore, Store, StoreCluster, StoreTls, StoreVolume,
-    Vector,
+    BrokerCluster, Cache, Credential, ManagedStore, Store, StoreCluster, StorePooler, StoreTls,
+    StoreVolume, Vector,
 };
 pub use webhook::Webhook;
 
@@ -74,6 +74,10 @@ pub struct ValidatedStack {
     pub database: Option<Store>,
     /// The Cluster of CloudNativePG that holds the database, if the stack has one.
     pub cluster: Option<StoreCluster>,
+    /// The pooler before that database, if the stack has one.
+    pub pooler: Option<StorePooler>,
+    /// True when the stack has a pooler to which a pod of its programs may still connect.
+    pub pooler_in_use: bool,
     /// The RabbitmqCluster that holds the queue, if the stack has one.
     pub broker_cluster: Option<BrokerCluster>,
     /// The cache for copies of links.

@@ -49,6 +49,7 @@ pub fn build(stack: &ValidatedStack) -> Desired {
     keep_pods(stack, &mut children);
     let database = stack.has_cluster_kinds.then(|| DatabaseObjects {
         clusters: all([postgres::cluster::build(stack)]).collect(),
+        poolers: all([postgres::pooler::build(stack)]).collect(),
     });
     let broker = stack.has_broker_kinds.then(|| BrokerObjects {
         rabbitmq_clusters: all([rabbitmq::cluster::build(stack)]).collect(),
@@ -135,6 +136,10 @@ fn undeleted(stack: &ValidatedStack) -> BTreeSet<Component> {
     if stack.database.is_none() {
         held.extend(DATABASE_CLIENTS);
         held.insert(Component::Verify);
+    }
+    // A pooler that the stack no longer asks for goes after the last pod that knows only its address.
+    if stack.pooler.is_none() && stack.pooler_in_use {
+        held.insert(Component::Postgres);
     }
     held
 }
@@ -284,6 +289,7 @@ fn disruption_budgets(stack: &ValidatedStack) -> Vec<PodDisruptionBudget> {
     ])
     .filter_map(|(component, replicas)| disruption_budget::build(stack, component, replicas))
     .chain(disruption_budget::of_members(stack))
+    .chain(disruption_budget::of_pooler(stack))
     .collect()
 }
 

@@ -74,6 +74,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         has_monitoring_kinds: true,
         has_gateway_kinds: true,
         cluster: ClusterFact::Started,
+        pooler_in_use: false,
         broker_cluster: BrokerFact::started(),
         backup_claim: None,
         restore_claim_usable: Ok(true),

@@ -97,6 +97,8 @@ pub fn validate(
         backup: backup::backup(&near, &identity, database.as_ref(), facts.backup_claim),
         database,
         cluster,
+        pooler: postgres::pooler::wanted(stack),
+        pooler_in_use: facts.pooler_in_use,
         broker_cluster,
         cache,
         queue,

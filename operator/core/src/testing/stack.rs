@@ -103,6 +103,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         has_monitoring_kinds: false,
         has_gateway_kinds: false,
         cluster: ClusterFact::Started,
+        pooler_in_use: false,
         broker_cluster: BrokerFact::started(),
         backup_claim: None,
         restore_claim_usable: Ok(true),

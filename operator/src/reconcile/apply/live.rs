@@ -14,6 +14,7 @@ use shortener_operator_core::model::{
     gateway_api::HttpRoute,
     live::{Live, Workload},
     metadata::{Component, StackIdentity, component_name},
+    pooler::{self, Pooler},
     rabbitmq_cluster::{self, RabbitmqCluster},
 };
 
@@ -32,6 +33,7 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         address_overdue: !ingresses.is_empty() && ingresses.iter().all(|ingress| is_old(ingress)),
         ingresses,
         cluster: inventory.kept::<Cluster>(namespace, &cloud_native_pg::name(stack)),
+        pooler: inventory.kept::<Pooler>(namespace, &pooler::name(stack)),
         broker_cluster: inventory
             .kept::<RabbitmqCluster>(namespace, &rabbitmq_cluster::name(stack)),
         http_routes: http_routes(scope, identity),

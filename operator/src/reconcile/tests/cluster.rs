@@ -2,7 +2,10 @@
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret, networking::v1::NetworkPolicy};
 use serde_json::json;
-use shortener_operator_core::model::cloud_native_pg::{Cluster, OPERATOR_VERSION};
+use shortener_operator_core::model::{
+    cloud_native_pg::{Cluster, OPERATOR_VERSION},
+    pooler::{HOST_SETTING, Pooler},
+};
 
 use crate::testing::{
     api_server::FakeApiServer,
@@ -14,6 +17,7 @@ async fn world(has_kind: bool) -> World {
     let server = FakeApiServer::default();
     if has_kind {
         server.add_kind::<Cluster>();
+        server.add_kind::<Pooler>();
     }
     let world = World::start(server);
     let spec = json!({"database": {"cloudNativePG": {}}});
@@ -95,6 +99,7 @@ async fn a_cluster_without_the_kind_is_named_with_the_remedy_until_it_has_it() {
     );
     assert_eq!(world.condition("acme", "Degraded").status, "True");
     world.server.add_kind::<Cluster>();
+    world.server.add_kind::<Pooler>();
     world.pass(std::time::Duration::from_secs(120)).await;
     assert!(world.uid::<Cluster>("acme-pg").is_some());
 }
@@ -122,6 +127,7 @@ async fn a_version_with_a_hole_is_refused_until_it_is_replaced() {
 async fn a_cluster_of_others_is_not_touched() {
     let server = FakeApiServer::default();
     server.add_kind::<Cluster>();
+    server.add_kind::<Pooler>();
     let foreign: Cluster = serde_json::from_value(json!({
         "metadata": {"name": "acme-pg", "namespace": NAMESPACE},
         "spec": {"instances": 1},
@@ -136,4 +142,52 @@ async fn a_cluster_of_others_is_not_touched() {
     assert_eq!(live.spec, foreign.spec);
     assert_eq!(world.uid::<Deployment>("acme-app"), None);
     assert_eq!(world.condition("acme", "DatabaseReady").reason, "NameTaken");
+}
+
+/// Reports the pods of the app: of the newest template, and of all.
+async fn roll(world: &World, [updated, all]: [i32; 2]) {
+    world
+        .server
+        .edit::<Deployment>(NAMESPACE, "acme-app", |app| {
+            let generation = app["metadata"]["generation"].clone();
+            app["status"] = json!({
+                "observedGeneration": generation, "updatedReplicas": updated, "replicas": all,
+            });
+        });
+    world.settle().await;
+}
+
+/// Returns true when the app's pods are told of the pooler.
+fn knows_pooler(world: &World) -> bool {
+    let app: Deployment = world.server.get(NAMESPACE, "acme-app").unwrap();
+    let pod = app.spec.unwrap().template.spec.unwrap();
+    let mut variables = pod.containers[0].env.iter().flatten();
+    variables.any(|variable| variable.name == HOST_SETTING)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pooler_comes_while_the_stack_runs_and_goes_after_the_last_pod_that_knows_only_it() {
+    let world = world(true).await;
+    begin(&world, "1.30.0").await;
+    serve(&world).await;
+    roll(&world, [2, 2]).await;
+    assert_eq!(world.uid::<Pooler>("acme-pg-pooler"), None);
+    let pooled = |pooler: serde_json::Value| {
+        world.edit_spec("acme", |spec| {
+            spec["database"]["cloudNativePG"]["pooler"] = pooler;
+        });
+    };
+    pooled(json!({}));
+    world.settle().await;
+    let uid = world.uid::<Pooler>("acme-pg-pooler");
+    assert!(uid.is_some() && knows_pooler(&world));
+    roll(&world, [2, 2]).await;
+
+    pooled(json!(null));
+    world.settle().await;
+    assert!(!knows_pooler(&world));
+    roll(&world, [1, 3]).await;
+    assert_eq!(world.uid::<Pooler>("acme-pg-pooler"), uid);
+    roll(&world, [2, 2]).await;
+    assert_eq!(world.uid::<Pooler>("acme-pg-pooler"), None);
 }

@@ -94,7 +94,7 @@ async fn with_every_kind(policy: &str) -> [World; 3] {
     });
     let with_clusters = json!({
         "profiles": ["queue"],
-        "database": {"cloudNativePG": {}},
+        "database": {"cloudNativePG": {"pooler": {}}},
         "queue": {"rabbitmqCluster": {}},
         "deletionPolicy": policy,
     });

@@ -2,6 +2,7 @@
 
 use kube_core::Rule;
 use kube_derive::KubeSchema;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -36,10 +37,28 @@ pub struct CloudNativePg {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub template: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pooler: Option<ClusterPooler>,
+}
+
+/// PgBouncer before the servers, for stacks whose app and workers have more pods than the servers have connections for. The
+/// operator writes the Pooler `<stack>-pg-pooler`, and CloudNativePG runs it. The programs change over, and back when the field
+/// goes, pod by pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterPooler {
+    /// Number of pods. With 1, its end interrupts the database for a moment.
+    #[serde(default = "poolers")]
+    #[schemars(range(min = 1, max = 9))]
+    pub instances: i32,
 }
 
 fn instances() -> i32 {
     3
+}
+
+fn poolers() -> i32 {
+    2
 }
 
 /// Returns the rule that a database has one kind of server.

@@ -61,6 +61,13 @@ pub struct StoreCluster {
     pub template: Map<String, Value>,
 }
 
+/// The pooler before a database that CloudNativePG runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StorePooler {
+    /// Number of its pods.
+    pub instances: i32,
+}
+
 /// The members of a broker that RabbitMQ's operator runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BrokerCluster {

@@ -8,6 +8,7 @@ use k8s_openapi::{
 use super::network_policy::members_of;
 use crate::model::{
     metadata::{Component, component_name, selector},
+    pooler,
     stack::ValidatedStack,
 };
 
@@ -38,6 +39,17 @@ pub fn of_members(stack: &ValidatedStack) -> Option<PodDisruptionBudget> {
     let mut budget = build(stack, Component::Rabbitmq, members)?;
     if let Some(spec) = &mut budget.spec {
         spec.selector = members_of(stack).pod_selector;
+    }
+    Some(budget)
+}
+
+/// Returns the PodDisruptionBudget of the pods of a pooler, for which CloudNativePG makes none.
+pub fn of_pooler(stack: &ValidatedStack) -> Option<PodDisruptionBudget> {
+    let instances = stack.pooler.as_ref()?.instances;
+    let mut budget = build(stack, Component::Postgres, instances)?;
+    budget.metadata.name = Some(pooler::name(&stack.identity.name));
+    if let Some(spec) = &mut budget.spec {
+        spec.selector = Some(pooler::selector(&stack.identity.name));
     }
     Some(budget)
 }

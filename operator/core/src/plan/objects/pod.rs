@@ -10,7 +10,9 @@ use k8s_openapi::{
         TopologySpreadConstraint,
     },
     apimachinery::pkg::{
-        api::resource::Quantity, apis::meta::v1::ObjectMeta, util::intstr::IntOrString,
+        api::resource::Quantity,
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
     },
 };
 use sha2::{Digest, Sha256};
@@ -173,8 +175,13 @@ pub(in crate::plan) fn spread(
     stack: &ValidatedStack,
     component: Component,
 ) -> Vec<TopologySpreadConstraint> {
+    spread_over(&selector(&stack.identity.name, component))
+}
+
+/// Spreads the pods of a Deployment that others make, as [`spread`] does.
+pub(in crate::plan) fn spread_over(pods: &LabelSelector) -> Vec<TopologySpreadConstraint> {
     let over = |topology_key: &str| TopologySpreadConstraint {
-        label_selector: Some(selector(&stack.identity.name, component)),
+        label_selector: Some(pods.clone()),
         // Pods of the previous revision are about to be deleted. They must not influence the placement of the new
         // ones.
         match_label_keys: Some(vec!["pod-template-hash".to_owned()]),

@@ -3,6 +3,7 @@
 pub(in crate::plan) mod cluster;
 mod connections;
 mod env;
+pub(in crate::plan) mod pooler;
 mod resolve;
 mod restore;
 mod server;

@@ -49,6 +49,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         headers: None,
         has_monitoring_kinds: false,
         cluster: ClusterFact::Started,
+        pooler_in_use: false,
         broker_cluster: BrokerFact::started(),
         has_gateway_kinds: false,
         backup_claim: None,

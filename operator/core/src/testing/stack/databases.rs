@@ -33,6 +33,7 @@ impl ValidatedStack {
         let stack = resolved(json!({"database": {"cloudNativePG": settings}}));
         self.database = stack.database;
         self.cluster = stack.cluster;
+        self.pooler = stack.pooler;
         self
     }
 

@@ -13,6 +13,7 @@ use crate::{
     model::{
         cloud_native_pg::{CLUSTER_LABEL, METRICS_PORT, PORT, STATUS_PORT, name},
         metadata::{Component, NAME_LABEL},
+        pooler,
         rabbitmq_cluster::{self, MEMBER_PORTS, TOOL_PORTS},
         stack::ValidatedStack,
         topology::{MANAGEMENT_PORT, METRICS_PORT as BROKER_METRICS_PORT},
@@ -23,21 +24,21 @@ use crate::{
 /// Value of the name label on the pods of CloudNativePG's operator.
 const OPERATOR: &str = "cloudnative-pg";
 
-/// Returns the NetworkPolicy `<stack>-postgres` for the servers of a Cluster: the stack's programs, other servers,
-/// CloudNativePG's operator, and scrapes. What a server connects to stays open: the API server, and places for backups.
+/// Returns the NetworkPolicy `<stack>-postgres` for the servers of a Cluster and the pods of its pooler, which have the label of
+/// the Cluster too and the same port: the stack's programs, each other, CloudNativePG's operator, and scrapes. What they
+/// connect to stays open: the API server, and places for backups.
 pub(in crate::plan::build) fn cluster(stack: &ValidatedStack) -> Option<NetworkPolicy> {
     stack.cluster.as_ref()?;
     let managers = [servers(stack), operator()];
     let databases = [clients(stack, &DATABASE_CLIENTS), managers.to_vec()].concat();
-    let mut policy = policy(
-        stack,
-        Component::Postgres,
-        vec![
-            allow(databases, PORT),
-            allow(managers.to_vec(), STATUS_PORT),
-            allow(scrapers(stack), METRICS_PORT),
-        ],
-    );
+    let mut rules = vec![
+        allow(databases, PORT),
+        allow(managers.to_vec(), STATUS_PORT),
+        allow(scrapers(stack), METRICS_PORT),
+    ];
+    let pooler = stack.pooler.as_ref();
+    rules.extend(pooler.map(|_| allow(scrapers(stack), pooler::METRICS_PORT)));
+    let mut policy = policy(stack, Component::Postgres, rules);
     if let Some(spec) = &mut policy.spec {
         spec.pod_selector = servers(stack).pod_selector;
     }
@@ -119,6 +120,18 @@ mod tests {
 
     use super::*;
     use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn servers_and_the_pooler_are_reached_by_the_programs_cloudnativepg_scrapers_and_each_other() {
+        let stack = minimal_stack().cloud_native_pg(json!({"pooler": {}}));
+        golden("network-policy-cluster", &cluster(&stack).unwrap());
+        let ports = |stack: &ValidatedStack| {
+            let spec = cluster(stack).unwrap().spec.unwrap();
+            spec.ingress.unwrap().len()
+        };
+        let plain = minimal_stack().cloud_native_pg(json!({}));
+        assert_eq!((ports(&plain), ports(&stack)), (3, 4));
+    }
 
     #[test]
     fn members_are_reached_by_the_programs_the_operator_scrapers_and_each_other() {

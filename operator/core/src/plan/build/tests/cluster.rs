@@ -1,6 +1,6 @@
 //! A stack whose database CloudNativePG runs, and one whose broker RabbitMQ's operator runs.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -11,6 +11,40 @@ fn a_database_of_cloudnativepg_is_a_cluster_and_a_policy() {
     let of_database = |name: &&String| name.contains("postgres") || name.contains("acme-pg");
     let found: Vec<&String> = found.iter().filter(of_database).collect();
     assert_eq!(found, ["NetworkPolicy/acme-postgres", "Cluster/acme-pg"]);
+}
+
+#[test]
+fn a_pooler_brings_a_budget_for_its_pods_if_there_are_some() {
+    let of_pooler = |settings: Value| {
+        let found = names(&minimal_stack().cloud_native_pg(settings));
+        let of_pooler = found.iter().filter(|name| name.contains("pooler"));
+        of_pooler.cloned().collect::<Vec<String>>()
+    };
+    assert_eq!(
+        of_pooler(json!({"pooler": {}})),
+        [
+            "PodDisruptionBudget/acme-pg-pooler",
+            "Pooler/acme-pg-pooler"
+        ]
+    );
+    assert_eq!(
+        of_pooler(json!({"pooler": {"instances": 1}})),
+        ["Pooler/acme-pg-pooler"]
+    );
+    assert_eq!(of_pooler(json!({})), [""; 0]);
+}
+
+#[test]
+fn a_pooler_that_is_not_asked_for_stays_while_a_program_may_use_it() {
+    let mut stack = minimal_stack().cloud_native_pg(json!({}));
+    assert!(!build(&stack).held.contains(&Component::Postgres));
+    stack.pooler_in_use = true;
+    let desired = build(&stack);
+    assert!(desired.held.contains(&Component::Postgres));
+    assert_eq!(desired.database.unwrap().poolers, []);
+    let pooled = minimal_stack().cloud_native_pg(json!({"pooler": {}}));
+    stack.pooler = pooled.pooler;
+    assert!(!build(&stack).held.contains(&Component::Postgres));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::{
         drill::DRILL,
         facts::ClusterFact,
         metadata::Component,
+        pooler,
         stack::{StoreCluster, ValidatedStack},
     },
     plan::{
@@ -22,6 +23,8 @@ use crate::{
     },
 };
 
+/// Reason of a database whose servers are all ready.
+pub(super) const CLUSTER_READY: &str = "ClusterReady";
 /// Seconds for which a server that stops waits for its clients to leave.
 const SMART_SHUTDOWN: i32 = 5;
 
@@ -140,13 +143,13 @@ pub(in crate::plan) fn build(stack: &ValidatedStack) -> Option<Cluster> {
     Some(Cluster {
         metadata,
         spec: ClusterSpec {
-            fields: spec(wanted),
+            fields: spec(&identity.name, wanted),
         },
         status: None,
     })
 }
 
-fn spec(wanted: &StoreCluster) -> Map<String, Value> {
+fn spec(stack: &str, wanted: &StoreCluster) -> Map<String, Value> {
     let mut spec = json!({
         "instances": wanted.members,
         // A budget for one server would never let its node be drained.
@@ -162,11 +165,21 @@ fn spec(wanted: &StoreCluster) -> Map<String, Value> {
     if let Some(class) = &wanted.storage_class {
         spec["storage"]["storageClass"] = json!(class);
     }
+    // From the beginning, so that a pooler that comes later needs no other certificate. That of the user has its own names.
+    if !has_own_certificate(&wanted.template) {
+        spec["certificates"] = json!({"serverAltDNSNames": [pooler::name(stack)]});
+    }
     // A Cluster begins in one way only.
     if !wanted.template.contains_key("bootstrap") {
         spec["bootstrap"] = json!({"initdb": {"database": DATABASE, "owner": DATABASE}});
     }
     merged(spec, wanted.template.clone())
+}
+
+/// Returns true when a template names the certificate of the servers.
+fn has_own_certificate(template: &Map<String, Value>) -> bool {
+    let certificates = template.get("certificates");
+    certificates.is_some_and(|certificates| certificates.get("serverTLSSecret").is_some())
 }
 
 /// Returns the settings of synchronous replication: with three servers, what was acknowledged is on two, and one may be
@@ -196,10 +209,14 @@ pub(super) fn verdict(view: View<'_>, without: &str) -> Verdict {
     let conditions = status.map(|status| status.conditions.as_slice());
     let mut conditions = conditions.unwrap_or_default().iter();
     let is_ready = conditions.any(|found| found.type_ == READY && found.status == "True");
+    let ready = status.map_or(0, |status| status.ready_instances);
+    // Programs that do not use it yet reach the servers.
+    if let Some(problem) = super::pooler::problem(view).filter(|_| is_ready) {
+        return Verdict::no("PoolerNotReady", problem).serving(ready > 0);
+    }
     if let Some(verdict) = common::of_cluster(view, Component::Postgres, &RUNNER, is_ready) {
         return verdict;
     }
-    let ready = status.map_or(0, |status| status.ready_instances);
     let wanted = view
         .stack
         .cluster
@@ -209,7 +226,7 @@ pub(super) fn verdict(view: View<'_>, without: &str) -> Verdict {
     let message =
         format!("{ready} of {wanted} servers of Cluster {cluster} are ready ({said}); {without}");
     let verdict = match is_ready && ready >= wanted {
-        true => Verdict::yes("ClusterReady", message),
+        true => Verdict::yes(CLUSTER_READY, message),
         false if STUCK.iter().any(|stuck| said.starts_with(stuck)) => {
             Verdict::fault("ClusterStuck", message)
         }
@@ -244,11 +261,25 @@ mod tests {
             "smartShutdownTimeout": null,
         });
         cluster.template = template.as_object().unwrap().clone();
-        let changed = spec(&cluster);
+        let changed = spec("acme", &cluster);
         assert_eq!(changed["bootstrap"], json!({"recovery": {"source": "old"}}));
         let parameters = json!({"max_connections": "200", "work_mem": "8MB"});
         assert_eq!(changed["postgresql"], json!({"parameters": parameters}));
         assert!(!changed.contains_key("smartShutdownTimeout"), "{changed:?}");
+    }
+
+    #[test]
+    fn the_certificate_has_the_name_of_a_pooler_before_there_is_one() {
+        let names = |template: Value| {
+            let mut cluster = minimal_stack().cloud_native_pg(json!({})).cluster.unwrap();
+            cluster.template = template.as_object().unwrap().clone();
+            spec("acme", &cluster)["certificates"]["serverAltDNSNames"].clone()
+        };
+        assert_eq!(names(json!({})), json!(["acme-pg-pooler"]));
+        let own = json!({"certificates": {"serverCASecret": "ca", "serverTLSSecret": "tls"}});
+        assert_eq!(names(own), Value::Null);
+        let authority = json!({"certificates": {"serverCASecret": "ca"}});
+        assert_eq!(names(authority), json!(["acme-pg-pooler"]));
     }
 
     #[test]
@@ -329,6 +360,38 @@ mod tests {
             },
             "slower",
         )
+    }
+
+    #[test]
+    fn what_cloudnativepg_says_against_the_pooler_counts_once_the_servers_are_ready() {
+        let pooler = json!({
+            "metadata": {"name": "acme-pg-pooler"}, "spec": {},
+            "status": {"phase": "failed", "phaseReason": "no such image"},
+        });
+        let reason = |settings: Value, ready: &str| {
+            let cluster = json!({
+                "metadata": {"name": "acme-pg"}, "spec": {},
+                "status": {"readyInstances": 3, "conditions": [{
+                    "type": "Ready", "status": ready, "reason": "x", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }]},
+            });
+            let live = Live {
+                cluster: Some(Arc::new(serde_json::from_value(cluster).unwrap())),
+                pooler: Some(Arc::new(serde_json::from_value(pooler.clone()).unwrap())),
+                ..Live::default()
+            };
+            let stack = &minimal_stack().cloud_native_pg(settings);
+            verdict(View { stack, live: &live }, "slower")
+        };
+        let found = reason(json!({"pooler": {}}), "True");
+        assert_eq!((found.reason, found.serves), ("PoolerNotReady", true));
+        assert!(found.message.ends_with("no such image"), "{found:?}");
+        assert_eq!(
+            reason(json!({"pooler": {}}), "False").reason,
+            "ClusterNotReady"
+        );
+        assert_eq!(reason(json!({}), "True").reason, CLUSTER_READY);
     }
 
     #[test]

@@ -1,12 +1,21 @@
-//! The connections that the stack's pods may open to a managed database, and the bound of the server.
+//! The connections that the stack's pods may open to a database that the operator or CloudNativePG runs, and the bound of the
+//! server, or of the pooler before it.
 
+use serde_json::Value;
+
+use super::cluster::CLUSTER_READY;
 use crate::{
-    model::stack::{AppScaling, ValidatedStack},
+    model::stack::{AppScaling, StoreCluster, ValidatedStack},
     plan::verdict::{Verdict, workload::PODS_READY},
 };
 
-/// Connections that the server accepts.
+/// Connections that the server accepts, unless the user's template of a Cluster says otherwise.
 pub(super) const MAX: i32 = 200;
+/// Connections that each pod of a pooler accepts. While the others are away, it has those of every program.
+pub(super) const OF_POOLER: i32 = 2000;
+/// Connections to a server behind a pooler that do not go through it: those of [`OTHERS`], of the pooler to look up passwords,
+/// and of the migrations of up to 50 pods that start together, which use the server itself.
+const PAST_POOLER: i32 = OTHERS + 20 + 50;
 /// Connections that PostgreSQL keeps for its superuser, and those of the CronJob that removes expired data.
 const OTHERS: i32 = 3 + 2;
 /// Connections of the pods of a rollout of the delivery of webhooks.
@@ -20,6 +29,39 @@ const BESIDE: i32 = 2;
 /// Sizes of the pool, the first of which the app has by default. There are few, so that most edits of the number of pods
 /// restart none.
 const POOLS: [i32; 3] = [10, 5, 2];
+
+const _: () = {
+    // Fifty sessions keep every core of a server busy.
+    assert!(MAX - PAST_POOLER >= 50);
+    // A pooler is worth a hop only if it accepts far more than the server.
+    assert!(OF_POOLER >= 10 * MAX);
+};
+
+/// Returns the connections that a server of a Cluster accepts.
+fn of_server(cluster: &StoreCluster) -> i32 {
+    let parameters = cluster.template.get("postgresql");
+    let parameters = parameters.and_then(|postgresql| postgresql.get("parameters"));
+    let number = parameters.and_then(|parameters| parameters.get("max_connections"));
+    number
+        .and_then(Value::as_str)
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(MAX)
+}
+
+/// Returns the connections that the database of a stack accepts, and what accepts them.
+fn accepted(stack: &ValidatedStack) -> (i32, &'static str) {
+    match (&stack.pooler, &stack.cluster) {
+        (Some(_), _) => (OF_POOLER, "the pooler"),
+        (None, Some(cluster)) => (of_server(cluster), "a server of the Cluster"),
+        (None, None) => (MAX, "the managed database"),
+    }
+}
+
+/// Returns the sessions that each of so many pods of a pooler may open to the server. A rollout has one pod more.
+pub(super) fn sessions(stack: &ValidatedStack, instances: i32) -> i32 {
+    let server = stack.cluster.as_ref().map_or(MAX, of_server);
+    ((server - PAST_POOLER) / (instances + 1)).max(1)
+}
 
 /// Returns the largest number of pods of a rollout of the app.
 fn app_pods(stack: &ValidatedStack) -> i32 {
@@ -43,7 +85,8 @@ fn others(stack: &ValidatedStack) -> i32 {
 /// Returns the size of a pool of the app with which all its pods fit, or the smallest one.
 fn pool(stack: &ValidatedStack) -> i32 {
     let workers = if stack.queue.is_some() { OF_WORKERS } else { 0 };
-    let room = (MAX - others(stack) - workers) / app_pods(stack) - BESIDE;
+    let (accepted, _) = accepted(stack);
+    let room = (accepted - others(stack) - workers) / app_pods(stack) - BESIDE;
     let [.., smallest] = POOLS;
     let fitting = POOLS.into_iter().find(|pool| *pool <= room);
     fitting.unwrap_or(smallest)
@@ -64,20 +107,27 @@ pub(super) fn verdict(stack: &ValidatedStack, ready: Verdict) -> Verdict {
     let workers = stack.queue.as_ref().map(|queue| queue.workers.most() + 1);
     let of_app = app_pods(stack) * (pool(stack) + BESIDE);
     let all = others(stack) + of_app + workers.unwrap_or_default() * OF_WORKER;
-    if all <= MAX || ready.reason != PODS_READY {
+    let (accepted, by) = accepted(stack);
+    if all <= accepted || ![PODS_READY, CLUSTER_READY].contains(&ready.reason) {
         return ready;
     }
+    let remedy = match (&stack.pooler, &stack.cluster) {
+        (None, Some(_)) => "or set database.cloudNativePG.pooler",
+        _ => "or use an external database",
+    };
     Verdict::yes(
         "ConnectionsExceeded",
         format!(
-            "the pods of the app and the workers may open {all} connections, and the managed database accepts {MAX}: \
-             lower their largest numbers, or use an external database"
+            "the pods of the app and the workers may open {all} connections, and {by} accepts {accepted}: \
+             lower their largest numbers, {remedy}"
         ),
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::testing::stack::minimal_stack;
 
@@ -145,6 +195,44 @@ mod tests {
         stack.app.replicas = 15;
         assert_eq!(pool(&stack), 10);
         assert_eq!(pool(&stack.webhooks()), 5);
+    }
+
+    #[test]
+    fn a_pooler_has_room_for_more_pods_and_few_sessions_of_the_server() {
+        let found = |settings: Value| {
+            let mut stack = minimal_stack().cloud_native_pg(settings);
+            stack.app.replicas = 60;
+            let ready = verdict(&stack, Verdict::yes(CLUSTER_READY, "3 of 3"));
+            let instances = stack.pooler.as_ref().map(|pooler| pooler.instances);
+            let sessions = instances.map(|instances| sessions(&stack, instances));
+            (pool(&stack), ready.reason, ready.message, sessions)
+        };
+        let (pool, reason, message, _) = found(json!({}));
+        assert_eq!((pool, reason), (2, "ConnectionsExceeded"));
+        let remedy = "a server of the Cluster accepts 200: lower their largest numbers, or set \
+            database.cloudNativePG.pooler";
+        assert!(message.ends_with(remedy), "{message}");
+        let more = json!({"postgresql": {"parameters": {"max_connections": "900"}}});
+        let (pool, reason, ..) = found(json!({"template": more}));
+        assert_eq!((pool, reason), (10, CLUSTER_READY));
+        let (pool, reason, _, sessions) = found(json!({"pooler": {}}));
+        assert_eq!((pool, reason, sessions), (10, CLUSTER_READY, Some(41)));
+        let (.., sessions) = found(json!({"pooler": {"instances": 1}, "template": more}));
+        assert_eq!(sessions, Some(412));
+        let few = json!({"postgresql": {"parameters": {"max_connections": "20"}}});
+        let (.., sessions) = found(json!({"pooler": {"instances": 9}, "template": few}));
+        assert_eq!(sessions, Some(1));
+    }
+
+    #[test]
+    fn even_a_pooler_has_a_bound() {
+        let mut stack = minimal_stack().cloud_native_pg(json!({"pooler": {}}));
+        stack.app.replicas = 600;
+        let ready = verdict(&stack, Verdict::yes(CLUSTER_READY, "3 of 3"));
+        assert!(
+            ready.message.contains("the pooler accepts 2000"),
+            "{ready:?}"
+        );
     }
 
     #[test]

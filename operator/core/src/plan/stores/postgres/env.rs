@@ -8,9 +8,13 @@ use crate::{
     model::{
         cloud_native_pg, credentials,
         metadata::{Component, component_name},
+        pooler,
         stack::{Store, ValidatedStack},
     },
-    plan::{objects::pod, stores::clients::external},
+    plan::{
+        objects::pod,
+        stores::{PROGRAMS, clients::external},
+    },
 };
 
 pub(super) fn env(stack: &ValidatedStack, component: Component) -> Vec<EnvVar> {
@@ -39,6 +43,11 @@ pub(super) fn env(stack: &ValidatedStack, component: Component) -> Vec<EnvVar> {
             if component == Component::App {
                 env.extend(replica(stack));
             }
+            if PROGRAMS.contains(&component) && stack.pooler.is_some() {
+                let host = pooler::name(&stack.identity.name);
+                env.push(pod::env("DATABASE_POOLER", "transaction"));
+                env.push(pod::env(pooler::HOST_SETTING, host));
+            }
             env
         }
     }
@@ -59,9 +68,32 @@ mod tests {
     use crate::testing::stack::minimal_stack;
 
     fn pooler(stack: &ValidatedStack) -> Option<String> {
-        let mut env = env(stack, Component::App).into_iter();
-        env.find(|variable| variable.name == "DATABASE_POOLER")
+        setting(stack, Component::App, "DATABASE_POOLER")
+    }
+
+    fn setting(stack: &ValidatedStack, component: Component, name: &str) -> Option<String> {
+        let mut env = env(stack, component).into_iter();
+        env.find(|variable| variable.name == name)
             .and_then(|variable| variable.value)
+    }
+
+    #[test]
+    fn programs_that_run_on_use_the_pooler_of_a_cluster_and_know_the_server() {
+        let pooled = minimal_stack().cloud_native_pg(json!({"pooler": {}}));
+        for component in PROGRAMS {
+            let host = setting(&pooled, component, "DATABASE_POOLER_HOST");
+            assert_eq!(host.as_deref(), Some("acme-pg-pooler"));
+            let mode = setting(&pooled, component, "DATABASE_POOLER");
+            assert_eq!(mode.as_deref(), Some("transaction"));
+        }
+        // A dump has a session of its own, and so has the removal of expired data.
+        for component in [Component::Backup, Component::Purge] {
+            assert_eq!(setting(&pooled, component, "DATABASE_POOLER"), None);
+        }
+        let replica = setting(&pooled, Component::App, "DATABASE_REPLICA_HOST");
+        assert_eq!(replica.as_deref(), Some("acme-pg-ro"));
+        let plain = minimal_stack().cloud_native_pg(json!({}));
+        assert_eq!(pooler(&plain), None);
     }
 
     #[test]
