@@ -16,7 +16,7 @@ cluster_is_up=no
 # shellcheck disable=SC2034 # not every script that sources this file runs tests
 slow_cluster_tests=(
   ::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: outages:: cache_nonsense:: backup_bucket:: cloud_native_pg::
-  rabbitmq_cluster:: workers_by_keda::
+  pooler:: rabbitmq_cluster:: workers_by_keda::
 )
 # shellcheck disable=SC2034
 slow_serial_tests=(

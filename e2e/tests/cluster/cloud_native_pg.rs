@@ -16,7 +16,7 @@ fn spec() -> Value {
 }
 
 /// Returns a field of the stack's Cluster.
-async fn cluster(stack: &Stack, path: &str) -> Result<String> {
+pub(super) async fn cluster(stack: &Stack, path: &str) -> Result<String> {
     let path = format!("--output=jsonpath={{{path}}}");
     kubectl(
         stack,
@@ -26,7 +26,7 @@ async fn cluster(stack: &Stack, path: &str) -> Result<String> {
 }
 
 /// Kills the server that takes the writes, and waits until another one does and every server is ready.
-async fn lose_the_primary(stack: &Stack) -> Result<()> {
+pub(super) async fn lose_the_primary(stack: &Stack) -> Result<()> {
     let primary = cluster(stack, ".status.currentPrimary").await?;
     let pod = format!("pod/{primary}");
     kubectl(stack, &["delete", &pod, "--grace-period=0", "--force"]).await?;

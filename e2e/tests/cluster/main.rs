@@ -29,6 +29,7 @@ mod observability;
 mod outages;
 mod pod_security;
 mod pod_templates;
+mod pooler;
 mod postgres_move;
 mod public_tasks;
 mod purge;
