@@ -19,10 +19,12 @@ use shortener_testing::{database::TestDatabase, servers};
 use sqlx::{AssertSqlSafe, ConnectOptions, raw_sql};
 
 const COMMON: &str = include_str!("../core/src/plan/build/backup/common.sh");
+const CONNECT: &str = include_str!("../core/src/plan/build/backup/connect.sh");
 const DUMP: &str = include_str!("../core/src/plan/build/backup/dump.sh");
 const RESTORE: &str = include_str!("../core/src/plan/build/backup/restore.sh");
 const VERIFY: &str = include_str!("../core/src/plan/build/backup/verify.sh");
 const BEGIN: &str = include_str!("../core/src/plan/build/backup/begin.sh");
+const COMPARE: &str = include_str!("../core/src/plan/build/database_move/compare.sh");
 const MARK: &str = include_str!("../core/src/plan/build/backup/mark.sh");
 
 /// A table with values whose text depends on settings of a session, and one without rows.
@@ -92,7 +94,7 @@ impl Backups {
     fn dump(&self, keep: u32) -> End {
         let (url, keep) = (self.url(), keep.to_string());
         self.run(
-            &[COMMON, DUMP].concat(),
+            &[COMMON, CONNECT, DUMP].concat(),
             &[
                 ("DATABASE_URL", &url),
                 ("DATABASE_USERNAME", "postgres"),
@@ -130,6 +132,30 @@ impl Backups {
                 ("PGUSER", "postgres"),
                 ("PGDATABASE", name),
                 ("BACKUP_WORK", "/backup"),
+            ],
+        )
+    }
+
+    /// Compares the database with a copy.
+    fn compare(&self, copy: &TestDatabase) -> End {
+        let port = self.source.get_port().to_string();
+        let copy = format!(
+            "postgres://127.0.0.1:{}/{}",
+            copy.get_port(),
+            copy.get_database().unwrap()
+        );
+        self.run(
+            &[COMMON, CONNECT, COMPARE].concat(),
+            &[
+                ("MANAGED_HOST", "127.0.0.1"),
+                ("MANAGED_PORT", &port),
+                ("MANAGED_DATABASE", self.source.get_database().unwrap()),
+                ("MANAGED_USERNAME", "postgres"),
+                ("MANAGED_PASSWORD", "s3cret"),
+                ("DATABASE_URL", &copy),
+                ("DATABASE_USERNAME", "postgres"),
+                ("DATABASE_PASSWORD", "s3cret"),
+                ("DIFFERS", "10"),
             ],
         )
     }
@@ -226,6 +252,23 @@ fn manifest(backup: &Backups, folder: &Path) -> Value {
     let script = format!("cat /backup/{}/manifest.json", name(folder));
     let end = backup.run(&script, &[]);
     serde_json::from_str(&end.told).unwrap()
+}
+
+#[tokio::test]
+async fn a_copy_is_the_same_or_the_tables_that_differ_are_named() {
+    let content = "CREATE TABLE links (code text, at timestamptz); CREATE TABLE empty (code text);
+        INSERT INTO links VALUES ('a', '2026-01-01'), ('b', NULL), ('c', NULL)";
+    let managed = Backups::of(content).await;
+    let copy = Backups::of(content).await;
+    let same = managed.compare(&copy.source);
+    assert!(same.succeeded, "{}", same.told);
+    copy.execute("DELETE FROM links WHERE code = 'b'; DROP TABLE empty")
+        .await;
+    let differs = managed.compare(&copy.source);
+    assert!(!differs.succeeded);
+    for table in ["table empty: {\"rows\": 0", "table links: {\"rows\": 3"] {
+        assert!(differs.told.contains(table), "{}", differs.told);
+    }
 }
 
 #[tokio::test]
@@ -418,7 +461,7 @@ async fn a_database_that_refuses_the_login_is_named() {
         MOUNTED[1],
         MOUNTED[2],
     ];
-    let end = backups.run(&[COMMON, DUMP].concat(), &environment);
+    let end = backups.run(&[COMMON, CONNECT, DUMP].concat(), &environment);
     let told = "role \"nobody\" does not exist";
     assert!(!end.succeeded && end.told.contains(told), "{}", end.told);
     assert_eq!(backups.names(), [] as [String; 0]);

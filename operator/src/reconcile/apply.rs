@@ -99,18 +99,22 @@ pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) ->
         pass.prune(&kinds).await;
         pass.discard(&kinds, &discarded).await;
     }
-    // Monitoring objects never delay the stack, and their failure does not fail it.
     let mut watchers = Pass::new(scope, identity, deadline);
     if let Some(monitoring) = monitoring {
-        let MonitoringObjects {
-            service_monitors,
-            prometheus_rules,
-        } = monitoring;
-        watchers.apply_where_served(service_monitors).await;
-        watchers.apply_where_served(prometheus_rules).await;
-        watchers.prune(&MonitoringObjects::ends()).await;
+        monitor(&mut watchers, monitoring).await;
     }
     Some(pass.finish(watchers))
+}
+
+/// Writes the monitoring objects. They never delay the stack, and their failure does not fail it.
+async fn monitor(watchers: &mut Pass<'_>, objects: MonitoringObjects) {
+    let MonitoringObjects {
+        service_monitors,
+        prometheus_rules,
+    } = objects;
+    watchers.apply_where_served(service_monitors).await;
+    watchers.apply_where_served(prometheus_rules).await;
+    watchers.prune(&MonitoringObjects::ends()).await;
 }
 
 /// Writes the children that differ, kind by kind in the order of the table of kinds, which has the reasons.

@@ -5,6 +5,7 @@
 //! stack out of its database for good. What is still being deleted exists, but nothing may rely on it.
 
 mod contents;
+mod database_move;
 mod gateway;
 mod observability;
 mod queue;
@@ -96,6 +97,7 @@ pub async fn gather(
         has_gateway_kinds: scope.inventory.serves_routes(),
         cluster: cluster(scope, stack, &identity),
         pooler_in_use: pooler_in_use(scope, &identity, &programs),
+        database_move: database_move::facts(scope, stack, &identity).await?,
         broker_cluster: broker_cluster(scope, &identity),
         missing_keys: missing_keys(scope, stack, &identity),
         missing_webhook_secrets: missing_webhook_secrets(scope, stack, &identity),

@@ -9,6 +9,7 @@ mod certificate;
 mod class;
 mod cluster;
 mod credentials;
+mod database_move;
 mod definition;
 mod drift;
 mod external;

@@ -72,6 +72,18 @@ pub(super) fn restores_into_an_empty_database() -> Rule {
     )
 }
 
+/// Returns the rule that a running stack gets a Cluster only in place of a managed database, from which the operator moves
+/// the links, and loses it only while it is paused: the links would be in the other database.
+pub(super) fn gets_its_cluster_with_the_links() -> Rule {
+    let cluster = |object| format!("({})", present(object, "database.cloudNativePG"));
+    let (new, old) = (cluster("self"), cluster("oldSelf"));
+    let external = present("oldSelf", "database.external");
+    rule(
+        format!("(self.paused && oldSelf.paused) || {new} == {old} || ({new} && !({external}))"),
+        "database.cloudNativePG can be removed, or replace database.external, only while the stack is paused, because the operator moves links only from database.managed: set paused to true, move them as docs/high-availability.md describes, then set paused to false".to_owned(),
+    )
+}
+
 /// Returns the rule that a stack gets or loses a field only while it is paused, because its data would be elsewhere.
 pub(super) fn comes_and_goes_in_a_pause(field: &str, reason: &str) -> Rule {
     let has = |object| present(object, field);

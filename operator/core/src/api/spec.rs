@@ -14,9 +14,9 @@ use super::{
     rules::{
         DATABASE, QUEUE, VECTOR, backend_keeps_its_class, backend_never_shrinks,
         backup_never_shrinks, comes_and_goes_in_a_pause, console_annotations_have_a_place,
-        console_host_is_another, console_needs_keys, keeps_its_members, keeps_its_operator,
-        restores_into_an_empty_database, scales_by_its_own_queue, vector_keeps,
-        vector_never_shrinks, while_vector_is_on,
+        console_host_is_another, console_needs_keys, gets_its_cluster_with_the_links,
+        keeps_its_members, keeps_its_operator, restores_into_an_empty_database,
+        scales_by_its_own_queue, vector_keeps, vector_never_shrinks, while_vector_is_on,
     },
 };
 
@@ -65,7 +65,7 @@ use super::{
     crates(kube_core = "::kube_core"),
     validation = keeps_its_operator(),
     validation = restores_into_an_empty_database(),
-    validation = comes_and_goes_in_a_pause("database.cloudNativePG", "the links do not move by themselves: set paused to true, move them, then set paused to false"),
+    validation = gets_its_cluster_with_the_links(),
     validation = comes_and_goes_in_a_pause("queue.rabbitmqCluster", "the jobs do not move by themselves: set paused to true, then change it, then set paused to false"),
     validation = keeps_its_members(),
     validation = DATABASE.keeps_its_class("restore a backup into a new stack"),

@@ -591,22 +591,29 @@ fn names_that_are_too_long_or_dotted_are_refused() {
 }
 
 #[test]
-fn a_stack_gets_and_loses_its_cluster_only_in_a_pause() {
-    let with = json!({"database": {"cloudNativePG": {"instances": 1}}});
-    let without = json!({"database": {"managed": {"storage": "8Gi"}}});
+fn a_running_stack_gets_a_cluster_only_with_its_links_and_loses_none() {
+    let cluster = json!({"database": {"cloudNativePG": {"instances": 1}}});
+    let managed = json!({"database": {"managed": {"storage": "8Gi"}}});
+    let external = json!({"database": {"external": {"secretRef": {"name": "links"}}}});
     let paused = |spec: &Value| {
         let mut spec = spec.clone();
         spec["paused"] = json!(true);
         spec
     };
-    let named = "database.cloudNativePG can be added or removed only while the stack is paused";
-    for (old, new) in [(&with, &without), (&without, &with)] {
+    let named = "database.cloudNativePG can be removed, or replace database.external, only while";
+    for (old, new) in [
+        (&cluster, &managed),
+        (&cluster, &external),
+        (&external, &cluster),
+    ] {
         assert!(update_refusal(old.clone(), new.clone()).contains(named));
         assert!(update_refusal(old.clone(), paused(new)).contains(named));
         assert_eq!(update_refusal(paused(old), paused(new)), "");
     }
     let more = json!({"database": {"cloudNativePG": {"instances": 3}}});
-    assert_eq!(update_refusal(with, more), "");
+    for old in [cluster.clone(), managed, json!({})] {
+        assert_eq!(update_refusal(old, more.clone()), "");
+    }
 }
 
 #[test]

@@ -21,6 +21,12 @@ pub const RUNNER: Runner = Runner {
 };
 /// Label of everything that CloudNativePG makes for a Cluster, with the name of the Cluster.
 pub const CLUSTER_LABEL: &str = "cnpg.io/cluster";
+/// Label of what CloudNativePG runs once for a Cluster, with its purpose.
+pub const JOB_LABEL: &str = "cnpg.io/jobRole";
+/// Purpose of what imports the content of another database.
+pub const IMPORT: &str = "import";
+/// Name of the managed database as the source of an import.
+pub const SOURCE: &str = "managed-database";
 /// Annotation with the version of CloudNativePG on what it makes for a Cluster.
 pub const OPERATOR_VERSION: &str = "cnpg.io/operatorVersion";
 /// Annotation with which a Cluster is stopped (`on`): its volumes stay.
@@ -74,6 +80,14 @@ impl Cluster {
     pub fn has_started(&self) -> bool {
         let status = self.status.as_ref();
         status.is_some_and(|status| !status.current_primary.is_empty())
+    }
+
+    /// Returns true when it has the links of the managed database, or gets them, and they are not in use yet.
+    pub fn imports(&self) -> bool {
+        let bootstrap = self.spec.fields.get("bootstrap");
+        let source = bootstrap
+            .and_then(|bootstrap| bootstrap.pointer("/initdb/import/source/externalCluster"));
+        source.is_some_and(|source| source == SOURCE)
     }
 
     /// Returns the phase that CloudNativePG reports, with its reason, if there is one.

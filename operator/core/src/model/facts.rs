@@ -3,6 +3,7 @@
 mod claim;
 mod cluster;
 mod credential;
+mod database_move;
 mod gateway;
 mod host_conflict;
 mod pod_contents;
@@ -28,6 +29,7 @@ use crate::api::ApiKeyRef;
 pub use claim::ClaimFact;
 pub use cluster::{BrokerFact, ClusterFact, LiveBroker};
 pub use credential::CredentialState;
+pub use database_move::{CLUSTER_UID, MoveFacts, READ_ONLY, SERVER, is_frozen, is_stopped};
 pub use gateway::{GatewayFacts, parents};
 pub use host_conflict::{HOST_CONFLICT, HostClaim, host_conflict, waits_for_host};
 pub use pod_contents::{PodContents, ReadSecret, ReadSecrets};
@@ -59,6 +61,8 @@ pub struct Facts {
     pub cluster: ClusterFact,
     /// True when the stack has a pooler to which a pod of its programs may still connect.
     pub pooler_in_use: bool,
+    /// What is there of a managed database whose links are to move to the Cluster.
+    pub database_move: Option<MoveFacts>,
     /// The RabbitmqCluster, if the stack has one.
     pub broker_cluster: BrokerFact,
     /// The volume claim of the backups, if the spec has one and it exists.

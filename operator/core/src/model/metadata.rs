@@ -136,6 +136,8 @@ components! {
     Backup = "backup",
     /// The verification of these backups.
     Verify = "verify",
+    /// The comparison while links move from one database to another.
+    Move = "move",
     /// The managed collector of traces and logs.
     Otel = "otel",
     /// The managed backend of traces, logs and metrics.

@@ -6,6 +6,7 @@
 mod auth;
 mod backup;
 mod conflict;
+mod database_move;
 mod end_to_end;
 mod gateway;
 mod monitoring;
@@ -41,6 +42,7 @@ use crate::{
 pub use auth::{Auth, AuthProxy};
 pub use backup::{Backup, BackupPlace, Bucket, Restore, RestorePlace, Verification};
 pub use conflict::{HostConflict, Hosts};
+pub use database_move::{DatabaseMove, MoveCopy, MoveStep};
 pub use end_to_end::{EndToEnd, EndToEndTarget, ProbeKey};
 pub use gateway::{ConsoleRoute, Gateway, Routing};
 pub use monitoring::Monitoring;
@@ -78,6 +80,8 @@ pub struct ValidatedStack {
     pub pooler: Option<StorePooler>,
     /// True when the stack has a pooler to which a pod of its programs may still connect.
     pub pooler_in_use: bool,
+    /// The move of the links from a managed database to the Cluster, while it lasts.
+    pub database_move: Option<DatabaseMove>,
     /// The RabbitmqCluster that holds the queue, if the stack has one.
     pub broker_cluster: Option<BrokerCluster>,
     /// The cache for copies of links.
@@ -159,6 +163,12 @@ impl ValidatedStack {
     /// Returns the drill that takes a store away now.
     pub fn drill_of(&self, store: Component) -> Option<&ActiveDrill> {
         self.drill.as_ref().filter(|drill| drill.store == store)
+    }
+
+    /// Returns true while the links move to a Cluster and the programs have the managed database.
+    pub fn takes_no_writes(&self) -> bool {
+        let moving = self.database_move.as_ref();
+        moving.is_some_and(DatabaseMove::is_before_the_switch)
     }
 
     /// Returns true when the app publishes jobs. To a queue that is being drained it does not.

@@ -6,6 +6,7 @@
 pub mod app;
 pub mod backup;
 pub mod cron_job;
+pub mod database_move;
 pub mod disruption_budget;
 pub mod gateway;
 pub mod network_policy;
@@ -137,6 +138,9 @@ fn undeleted(stack: &ValidatedStack) -> BTreeSet<Component> {
         held.extend(DATABASE_CLIENTS);
         held.insert(Component::Verify);
     }
+    if stack.database_move.is_some() {
+        held.extend([Component::Postgres, Component::Move]);
+    }
     // A pooler that the stack no longer asks for goes after the last pod that knows only its address.
     if stack.pooler.is_none() && stack.pooler_in_use {
         held.insert(Component::Postgres);
@@ -154,6 +158,10 @@ fn program(
     if let Some(template) = stack.kept_templates.get(&component) {
         if let Some(spec) = &mut built.spec {
             spec.template = template.clone();
+            // What they do would fail while the database takes no writes.
+            if component != Component::App && stack.takes_no_writes() {
+                spec.replicas = Some(0);
+            }
         }
         return Some(built);
     }
@@ -182,6 +190,7 @@ fn children(stack: &ValidatedStack) -> Children {
         services: services(stack),
         stateful_sets: managed()
             .map(|(store, managed)| common::stateful_set(stack, store, managed))
+            .chain(postgres::moving::stateful_set(stack))
             .collect(),
         deployments: all([
             // Before the components that send to it.
@@ -191,6 +200,7 @@ fn children(stack: &ValidatedStack) -> Children {
                 .and_then(|workers| program(stack, Component::Worker, workers)),
             webhooks::deployment(stack)
                 .and_then(|webhooks| program(stack, Component::Webhooks, webhooks)),
+            database_move::deployment(stack),
             gateway::deployment(stack),
         ])
         .collect(),
@@ -237,6 +247,7 @@ fn service_accounts(stack: &ValidatedStack) -> Vec<ServiceAccount> {
         stack.backup.as_ref().map(|_| Component::Backup),
         backup::verification(stack).map(|_| Component::Verify),
         stack.own_collector().map(|_| Component::Otel),
+        stack.database_move.as_ref().map(|_| Component::Move),
     ])
     .chain(managed_stores(stack).map(|store| store.component))
     .map(|component| service_account::build(stack, component))
@@ -257,6 +268,7 @@ fn network_policies(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
         stack.own_collector().map(|_| network_policy::otel(stack)),
     ])
     .chain(network_policy::cluster(stack))
+    .chain(network_policy::database_move(stack))
     .chain(network_policy::broker_cluster(stack))
     .chain(stores)
     .collect()

@@ -139,6 +139,10 @@ fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> 
         None if view.stack.is_held(component) => as_it_is(view, component),
         None => return None,
     };
+    // The verdict on a move says how far it is.
+    if component == Component::Postgres && failure.waits && view.stack.takes_no_writes() {
+        return Some(verdict);
+    }
     let mut message = failure.message.clone();
     if view.stack.is_held(component) && keeps_templates(view, component) {
         message.push_str("; until then the pod templates of the app and the workers do not change");
@@ -200,13 +204,21 @@ fn as_it_is(view: View<'_>, component: Component) -> Verdict {
 fn workers(view: View<'_>) -> Option<Verdict> {
     let queue = view.stack.queue.as_ref();
     let queue = queue.filter(|queue| queue.draining.is_none())?;
-    Some(workers_ready(view, queue))
+    Some(rests(view).unwrap_or_else(|| workers_ready(view, queue)))
 }
 
 /// Returns the verdict on the delivery of webhooks, if there are receivers.
 fn webhooks(view: View<'_>) -> Option<Verdict> {
     let receivers = view.stack.webhooks.first();
-    receivers.map(|_| webhooks_ready(view))
+    receivers.map(|_| rests(view).unwrap_or_else(|| webhooks_ready(view)))
+}
+
+/// Returns the verdict on a program that does nothing until the links have moved to another database.
+fn rests(view: View<'_>) -> Option<Verdict> {
+    let message =
+        "its pods start when the links have moved to the Cluster; until then its work waits";
+    let rests = view.stack.takes_no_writes() && !view.stack.stopped;
+    rests.then(|| Verdict::no("MoveInProgress", message).moving())
 }
 
 fn telemetry(view: View<'_>) -> Option<Verdict> {

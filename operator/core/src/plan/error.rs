@@ -1,5 +1,9 @@
 //! The errors of validation.
 
+mod database_move;
+
+pub use database_move::MoveProblem;
+
 use crate::model::{failure::StepFailure, metadata::USABLE_BY_STACKS, store_cluster::Runner};
 
 /// Maximum length of a user name, a password or a key of a managed store in bytes.
@@ -163,6 +167,9 @@ pub enum ValidateError {
         /// Phase that the other operator reports.
         phase: String,
     },
+    /// The links of a managed database are not in use in the Cluster yet.
+    #[error("{0}")]
+    Move(MoveProblem),
     /// A Secret with a child's name does not belong to the stack.
     #[error(
         "Secret {0} does not belong to this stack: delete it, or choose another stack name; if you restored it for this \
@@ -219,6 +226,7 @@ impl ValidateError {
             Self::ClusterKindMissing(_) => "ClusterKindMissing",
             Self::ClusterVulnerable(_) => "ClusterVulnerable",
             Self::ClusterStarting { .. } => "ClusterStarting",
+            Self::Move(problem) => problem.reason(),
             Self::NameTaken(_) | Self::ClaimTaken { .. } => "NameTaken",
             Self::VersionRefused { .. } => "VersionRefused",
         }
@@ -228,6 +236,7 @@ impl ValidateError {
     /// one.
     pub fn needs_an_edit(&self) -> bool {
         match self {
+            Self::Move(problem) => problem.needs_an_edit(),
             Self::UnknownRequest { .. }
             | Self::NotASize { .. }
             | Self::NotALabel { .. }
@@ -261,7 +270,11 @@ impl From<&ValidateError> for StepFailure {
             reason: error.reason(),
             message: error.to_string(),
             needs_an_edit: error.needs_an_edit(),
-            waits: matches!(error, ValidateError::ClusterStarting { .. }),
+            waits: match error {
+                ValidateError::ClusterStarting { .. } => true,
+                ValidateError::Move(problem) => problem.waits(),
+                _ => false,
+            },
         }
     }
 }

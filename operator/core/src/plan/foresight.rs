@@ -75,6 +75,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         has_gateway_kinds: true,
         cluster: ClusterFact::Started,
         pooler_in_use: false,
+        database_move: None,
         broker_cluster: BrokerFact::started(),
         backup_claim: None,
         restore_claim_usable: Ok(true),

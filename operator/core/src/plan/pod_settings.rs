@@ -34,6 +34,7 @@ pub(super) fn of(
         | Component::Webhooks
         | Component::Backup
         | Component::Verify
+        | Component::Move
         | Component::Stack => return None,
     })
 }

@@ -335,6 +335,7 @@ mod tests {
             Component::Webhooks,
             Component::Backup,
             Component::Verify,
+            Component::Move,
         ];
         settable.retain(|component| !of_app.contains(component));
         assert_eq!(found(&spec, false), settable);

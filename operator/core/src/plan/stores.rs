@@ -40,12 +40,13 @@ pub(super) const PROGRAMS: [Component; 3] =
 pub(super) const JOB_CLIENTS: [Component; 2] = [Component::App, Component::Worker];
 
 /// The components that use the database.
-pub(super) const DATABASE_CLIENTS: [Component; 5] = [
+pub(super) const DATABASE_CLIENTS: [Component; 6] = [
     Component::App,
     Component::Worker,
     Component::Purge,
     Component::Webhooks,
     Component::Backup,
+    Component::Move,
 ];
 /// The components that send traces and logs.
 pub(super) const TRACED: [Component; 4] = [
@@ -130,6 +131,7 @@ pub(super) fn of(component: Component) -> Option<&'static Definition> {
         | Component::Webhooks
         | Component::Backup
         | Component::Verify
+        | Component::Move
         | Component::Otel
         | Component::Stack => None,
     }

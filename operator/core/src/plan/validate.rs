@@ -18,7 +18,12 @@ mod requests;
 mod scaling;
 mod webhooks;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use k8s_openapi::api::apps::v1::Deployment;
 
 use super::{
     app_resources, build,
@@ -38,12 +43,13 @@ use crate::{
         credentials,
         defaults::Defaults,
         facts::{
-            BrokerFact, ClusterFact, CredentialState, Facts, MissingKeys, QueueFacts, StoreFacts,
+            BrokerFact, ClusterFact, CredentialState, Facts, MissingKeys, MoveFacts, QueueFacts,
+            Referenced, StoreFacts,
         },
         metadata::Component,
         stack::{
-            App, Autoscaled, BrokerCluster, Credential, Purge, Queue, Store, StoreCluster,
-            ValidatedStack, Workers,
+            App, Autoscaled, BrokerCluster, Cache, Credential, DatabaseMove, Purge, Queue, Store,
+            StoreCluster, ValidatedStack, Vector, Workers,
         },
         worker_demand::WorkerCount,
     },
@@ -73,15 +79,15 @@ pub fn validate(
     let near = StoreContext::new(stack, &checksum_key, defaults);
     let keys = OwnKeys::of(&near, facts.job_ids, facts.management)?;
     let mut held = check(stack)?;
-    let (database, cluster) = database(&near, facts.database, &facts.cluster, &mut held);
-    let cache = optional.remove(&Component::Cache);
-    let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
+    let (found, programs) = (facts.database_move, &facts.programs);
+    let asked = (facts.database, &facts.cluster);
+    let (database, cluster, database_move) = database(&near, asked, (found, programs), &mut held);
+    let cache = self::cache(&near, optional.remove(&Component::Cache), &mut held);
     let workers = workers(spec, defaults, scaling::workers(spec, &facts.queue));
     let queue = (optional.remove(&Component::Rabbitmq), &facts.broker_cluster);
     let (queue, broker_cluster) = self::queue(&near, queue, (workers, &facts.queue), &mut held);
     let vector = optional.remove(&Component::Qdrant);
-    let vector = vector.map(|store| qdrant::resolve(&near, store, facts.vector_key));
-    let vector = vector.and_then(|vector| held.part(Component::Qdrant, vector));
+    let vector = self::vector(&near, vector, facts.vector_key, &mut held);
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
@@ -99,6 +105,7 @@ pub fn validate(
         cluster,
         pooler: postgres::pooler::wanted(stack),
         pooler_in_use: facts.pooler_in_use,
+        database_move,
         broker_cluster,
         cache,
         queue,
@@ -129,19 +136,48 @@ pub fn validate(
     Ok(validated)
 }
 
-/// Returns the database, and the Cluster that holds it, if the stack asks for one.
+/// Returns the database, and the Cluster that holds it, if the stack asks for one, with the move of the links to it. Until
+/// the links have moved, the programs keep the managed database, so it is held.
 fn database(
     near: &StoreContext<'_>,
-    facts: StoreFacts,
-    fact: &ClusterFact,
+    (facts, fact): (StoreFacts, &ClusterFact),
+    (found, programs): (Option<MoveFacts>, &BTreeMap<Component, Arc<Deployment>>),
     held: &mut HeldComponents,
-) -> (Option<Store>, Option<StoreCluster>) {
+) -> (Option<Store>, Option<StoreCluster>, Option<DatabaseMove>) {
     let cluster = postgres::cluster::wanted(near.stack, near.defaults);
     let Some(cluster) = held.part(Component::Postgres, cluster) else {
-        return (None, None);
+        return (None, None, None);
     };
-    let database = postgres::resolve(near, facts, fact);
-    (held.part(Component::Postgres, database), cluster)
+    let moving = postgres::moving::of(near, found, (&facts, fact), programs, cluster.as_ref());
+    let Some(moving) = held.part(Component::Postgres, moving) else {
+        return (None, None, None);
+    };
+    let database = match &moving {
+        Some(moving) if moving.is_before_the_switch() => {
+            Err(postgres::moving::waits(near, moving.step, fact))
+        }
+        _ => postgres::resolve(near, facts, fact),
+    };
+    (held.part(Component::Postgres, database), cluster, moving)
+}
+
+/// Returns the cache, if there are facts about it.
+fn cache(
+    near: &StoreContext<'_>,
+    facts: Option<StoreFacts>,
+    held: &mut HeldComponents,
+) -> Option<Cache> {
+    held.part(Component::Cache, cache::resolve(near, facts?))
+}
+
+/// Returns the vector store, if there are facts about it.
+fn vector(
+    near: &StoreContext<'_>,
+    facts: Option<StoreFacts>,
+    key: Option<Referenced>,
+    held: &mut HeldComponents,
+) -> Option<Vector> {
+    held.part(Component::Qdrant, qdrant::resolve(near, facts?, key))
 }
 
 /// Returns the queue, if there are facts about its broker, and the RabbitmqCluster that holds it, if the stack asks for one.

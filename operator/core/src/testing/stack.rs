@@ -74,18 +74,7 @@ pub fn resolved(spec: Value) -> ValidatedStack {
 /// Returns the facts about a new stack with this spec, whose Secrets and those of the user exist.
 pub fn facts(spec: &ShortenerStackSpec) -> Facts {
     Facts {
-        identity: StackIdentity {
-            name: "acme".to_owned(),
-            namespace: "links".to_owned(),
-            owner: OwnerReference {
-                api_version: "shortener.dev/v1alpha1".to_owned(),
-                kind: "ShortenerStack".to_owned(),
-                name: "acme".to_owned(),
-                uid: "5f0c2d1e-0000-4000-8000-000000000001".to_owned(),
-                controller: Some(true),
-                ..OwnerReference::default()
-            },
-        },
+        identity: identity(),
         checksum_key: CredentialState::Existing(data(&[CHECKSUM_KEY])),
         job_ids: CredentialState::Existing(data(&[JOB_IDS_KEY])),
         management: CredentialState::Existing(data(&[MANAGEMENT_KEY])),
@@ -104,6 +93,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         has_gateway_kinds: false,
         cluster: ClusterFact::Started,
         pooler_in_use: false,
+        database_move: None,
         broker_cluster: BrokerFact::started(),
         backup_claim: None,
         restore_claim_usable: Ok(true),
@@ -132,6 +122,21 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
             .into_iter()
             .map(|(component, uses)| (component, Ok(PodContents::of_usable(&uses))))
             .collect(),
+    }
+}
+
+fn identity() -> StackIdentity {
+    StackIdentity {
+        name: "acme".to_owned(),
+        namespace: "links".to_owned(),
+        owner: OwnerReference {
+            api_version: "shortener.dev/v1alpha1".to_owned(),
+            kind: "ShortenerStack".to_owned(),
+            name: "acme".to_owned(),
+            uid: "5f0c2d1e-0000-4000-8000-000000000001".to_owned(),
+            controller: Some(true),
+            ..OwnerReference::default()
+        },
     }
 }
 

@@ -65,7 +65,7 @@ async fn serve(world: &World) {
 async fn the_programs_wait_for_the_database_and_that_is_no_fault() {
     let world = world(true).await;
     assert!(world.uid::<Cluster>("acme-pg").is_some());
-    assert!(world.uid::<NetworkPolicy>("acme-postgres").is_some());
+    assert!(world.uid::<NetworkPolicy>("acme-pg").is_some());
     begin(&world, "1.30.0").await;
     let database = world.condition("acme", "DatabaseReady");
     assert_eq!(database.reason, "ClusterStarting");

@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 use crate::api::{names, schema};
 
 /// A PostgreSQL cluster that survives the loss of a node. The operator writes the Cluster `<stack>-pg`, and CloudNativePG,
-/// which has to be installed, runs it: replicas, failover, certificates, upgrades and physical backups are its work. A
-/// stack gets or loses this field only while it is paused, because the data does not move by itself.
+/// which has to be installed, runs it: replicas, failover, certificates, upgrades and physical backups are its work. In
+/// place of `managed`, it gets the links of the managed database. It is removed only while the stack is paused, because the
+/// links do not move back by themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]

@@ -137,6 +137,7 @@ fn dump(stack: &ValidatedStack, backup: &Backup) -> Container {
     ]);
     let script = concat!(
         include_str!("backup/common.sh"),
+        include_str!("backup/connect.sh"),
         include_str!("backup/dump.sh")
     );
     let mut dump = container("backup", backup, script, env);

@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-pub(super) use cluster::{broker_cluster, cluster, members_of};
+pub(super) use cluster::{broker_cluster, cluster, database_move, members_of};
 
 /// Ports of DNS servers: of most clusters, and of OpenShift.
 const DNS_PORTS: [i32; 2] = [53, 5353];
@@ -278,6 +278,7 @@ fn clients(stack: &ValidatedStack, components: &[Component]) -> Vec<NetworkPolic
         Component::Purge => stack.purge.schedule.is_some(),
         Component::Webhooks => !stack.webhooks.is_empty(),
         Component::Backup => stack.backup.is_some(),
+        Component::Move => stack.database_move.is_some(),
         _ => true,
     };
     let existing = components.iter().filter(exists);

@@ -1,6 +1,7 @@
 //! Tests of the children as a whole.
 
 mod cluster;
+mod database_move;
 mod gateway;
 mod held;
 mod pods;

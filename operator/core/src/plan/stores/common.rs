@@ -20,6 +20,6 @@ pub(in crate::plan) use resolve::{StoreContext, credential};
 pub(in crate::plan) use service::service;
 pub(in crate::plan) use stateful_set::security_context;
 pub(in crate::plan) use stateful_set::stateful_set;
-pub(super) use stateful_set::{container_ports, data_volume};
+pub(super) use stateful_set::{container_ports, data_volume, with_template};
 pub(super) use template::{Template, merged};
 pub(super) use version::{Offered, Rule, Steps};

@@ -3,6 +3,7 @@
 pub(in crate::plan) mod cluster;
 mod connections;
 mod env;
+pub(in crate::plan) mod moving;
 pub(in crate::plan) mod pooler;
 mod resolve;
 mod restore;
@@ -62,6 +63,10 @@ pub(in crate::plan) const STORE: Definition = Definition {
     condition: Some(StoreCondition {
         type_: DATABASE_READY,
         verdict: |view| {
+            let moving = view.stack.database_move.as_ref();
+            if let Some(moving) = moving.filter(|moving| moving.is_before_the_switch()) {
+                return moving::verdict(view, moving);
+            }
             let without = "while it is unavailable, only cached links redirect";
             let ready = match &view.stack.cluster {
                 Some(_) if view.stack.database.is_some() => Some(cluster::verdict(view, without)),
@@ -79,7 +84,7 @@ pub(in crate::plan) const PORT: i32 = 5432;
 /// The user `postgres` in the public image.
 pub(in crate::plan) const USER: i64 = 999;
 /// Name of the database.
-const DATABASE: &str = "shortener";
+pub(in crate::plan) const DATABASE: &str = "shortener";
 
 /// Returns the references to the Secrets of a database that the operator does not run.
 fn external(spec: &ShortenerStackSpec, stack: &str) -> Option<ExternalReference> {

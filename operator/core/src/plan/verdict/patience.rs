@@ -10,7 +10,7 @@ use super::Verdict;
 /// A state that time often resolves.
 pub(in crate::plan) struct Patience {
     /// Reason of the fault.
-    pub(super) reason: &'static str,
+    pub(in crate::plan) reason: &'static str,
     /// Time that the state may take.
     minutes: i64,
     /// End of the sentence about the fault.

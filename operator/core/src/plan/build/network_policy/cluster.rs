@@ -8,10 +8,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
 
-use super::{allow, clients, ip_port, policy, scrapers};
+use super::{allow, clients, ip_port, names, pods, policy, scrapers, to_pods, with_egress};
 use crate::{
     model::{
-        cloud_native_pg::{CLUSTER_LABEL, METRICS_PORT, PORT, STATUS_PORT, name},
+        cloud_native_pg::{
+            CLUSTER_LABEL, IMPORT, JOB_LABEL, METRICS_PORT, PORT, STATUS_PORT, name,
+        },
         metadata::{Component, NAME_LABEL},
         pooler,
         rabbitmq_cluster::{self, MEMBER_PORTS, TOOL_PORTS},
@@ -24,7 +26,7 @@ use crate::{
 /// Value of the name label on the pods of CloudNativePG's operator.
 const OPERATOR: &str = "cloudnative-pg";
 
-/// Returns the NetworkPolicy `<stack>-postgres` for the servers of a Cluster and the pods of its pooler, which have the label of
+/// Returns the NetworkPolicy `<stack>-pg` for the servers of a Cluster and the pods of its pooler, which have the label of
 /// the Cluster too and the same port: the stack's programs, each other, CloudNativePG's operator, and scrapes. What they
 /// connect to stays open: the API server, and places for backups.
 pub(in crate::plan::build) fn cluster(stack: &ValidatedStack) -> Option<NetworkPolicy> {
@@ -39,10 +41,34 @@ pub(in crate::plan::build) fn cluster(stack: &ValidatedStack) -> Option<NetworkP
     let pooler = stack.pooler.as_ref();
     rules.extend(pooler.map(|_| allow(scrapers(stack), pooler::METRICS_PORT)));
     let mut policy = policy(stack, Component::Postgres, rules);
+    // A managed database whose links move has the other name.
+    policy.metadata.name = Some(name(&stack.identity.name));
     if let Some(spec) = &mut policy.spec {
         spec.pod_selector = servers(stack).pod_selector;
     }
     Some(policy)
+}
+
+/// Returns the NetworkPolicies while links move: `<stack>-postgres` lets the import read the managed database, and
+/// `<stack>-move` lets the comparison read both databases, and nothing else.
+pub(in crate::plan::build) fn database_move(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
+    if !stack.takes_no_writes() {
+        return Vec::new();
+    }
+    let programs = DATABASE_CLIENTS.map(|component| pods(stack, component));
+    let mut import = servers(stack);
+    if let Some(selector) = &mut import.pod_selector {
+        let labels = selector.match_labels.get_or_insert_default();
+        labels.insert(JOB_LABEL.to_owned(), IMPORT.to_owned());
+    }
+    let readers = programs.into_iter().chain([import]).collect();
+    let managed = policy(stack, Component::Postgres, vec![allow(readers, PORT)]);
+    let compare = policy(stack, Component::Move, Vec::new());
+    let managed_port = to_pods(stack, Component::Postgres, PORT);
+    vec![
+        with_egress(managed, Vec::new()),
+        with_egress(compare, vec![names(), managed_port, to_servers(stack)]),
+    ]
 }
 
 /// Returns the NetworkPolicy `<stack>-rabbitmq` for the members of a broker: the stack's programs, the management API for the

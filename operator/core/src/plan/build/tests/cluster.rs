@@ -10,7 +10,7 @@ fn a_database_of_cloudnativepg_is_a_cluster_and_a_policy() {
     let found = names(&stack);
     let of_database = |name: &&String| name.contains("postgres") || name.contains("acme-pg");
     let found: Vec<&String> = found.iter().filter(of_database).collect();
-    assert_eq!(found, ["NetworkPolicy/acme-postgres", "Cluster/acme-pg"]);
+    assert_eq!(found, ["NetworkPolicy/acme-pg", "Cluster/acme-pg"]);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn the_policy_and_the_cluster_do_not_wait_for_the_database() {
     waiting.cluster = minimal_stack().cloud_native_pg(json!({})).cluster;
     waiting.database = None;
     let found = names(&waiting);
-    for name in ["NetworkPolicy/acme-postgres", "Cluster/acme-pg"] {
+    for name in ["NetworkPolicy/acme-pg", "Cluster/acme-pg"] {
         assert!(whole.iter().any(|other| other == name), "{whole:?}");
         assert!(found.iter().any(|other| other == name), "{found:?}");
     }

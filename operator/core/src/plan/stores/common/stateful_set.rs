@@ -4,13 +4,16 @@ use k8s_openapi::api::{
     apps::v1::{
         RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy,
     },
-    core::v1::{ContainerPort, PersistentVolumeClaimVolumeSource, PodSecurityContext, Volume},
+    core::v1::{
+        ContainerPort, PersistentVolumeClaimVolumeSource, PodSecurityContext, PodTemplateSpec,
+        Volume,
+    },
 };
 
 use crate::{
     model::{
         drill::DRILL,
-        metadata::{Component, component_name, selector},
+        metadata::{Component, StackIdentity, component_name, selector},
         stack::{ManagedStore, ValidatedStack},
     },
     plan::{objects::pod, stores::Definition},
@@ -29,17 +32,29 @@ pub(in crate::plan) fn stateful_set(
         None => store.checksum.clone(),
     };
     let pod_spec = (definition.pod)(stack, store);
-    let name = component_name(&identity.name, component);
-    let mut metadata = identity.child(&name, component);
+    let template = pod::without_sidecar(stack, component, checksum, pod_spec);
     let drill = stack.drill_of(component);
+    let replicas = if drill.is_some() { 0 } else { store.replicas };
+    let mut set = with_template(identity, component, replicas, template);
     if let Some(drill) = drill {
-        let annotations = metadata.annotations.get_or_insert_default();
+        let annotations = set.metadata.annotations.get_or_insert_default();
         annotations.insert(DRILL.to_owned(), drill.name.clone());
     }
+    set
+}
+
+/// Returns the StatefulSet `<stack>-<component>` with this pod template.
+pub(in crate::plan::stores) fn with_template(
+    identity: &StackIdentity,
+    component: Component,
+    replicas: i32,
+    template: PodTemplateSpec,
+) -> StatefulSet {
+    let name = component_name(&identity.name, component);
     StatefulSet {
-        metadata,
+        metadata: identity.child(&name, component),
         spec: Some(StatefulSetSpec {
-            replicas: Some(if drill.is_some() { 0 } else { store.replicas }),
+            replicas: Some(replicas),
             selector: selector(&identity.name, component),
             service_name: Some(name),
             revision_history_limit: Some(pod::REVISION_HISTORY),
@@ -53,7 +68,7 @@ pub(in crate::plan) fn stateful_set(
                     ..RollingUpdateStatefulSetStrategy::default()
                 }),
             }),
-            template: pod::without_sidecar(stack, component, checksum, pod_spec),
+            template,
             ..StatefulSetSpec::default()
         }),
         ..StatefulSet::default()

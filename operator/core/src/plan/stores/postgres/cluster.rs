@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube_core::ResourceExt;
 use serde_json::{Map, Value, json};
 
-use super::{DATABASE, connections};
+use super::{DATABASE, connections, moving};
 use crate::{
     api::{DEFAULT_STORAGE, ShortenerStack},
     model::{
@@ -14,7 +14,7 @@ use crate::{
         facts::ClusterFact,
         metadata::Component,
         pooler,
-        stack::{StoreCluster, ValidatedStack},
+        stack::{MoveStep, StoreCluster, ValidatedStack},
     },
     plan::{
         error::ValidateError,
@@ -130,6 +130,11 @@ pub(super) fn check(stack: &ShortenerStack, fact: &ClusterFact) -> Result<(), Va
 /// Returns the Cluster of a stack. CloudNativePG fills in everything that is not here.
 pub(in crate::plan) fn build(stack: &ValidatedStack) -> Option<Cluster> {
     let wanted = stack.cluster.as_ref()?;
+    let moving = stack.database_move.as_ref();
+    // An import before the last write would miss it.
+    if moving.is_some_and(|moving| moving.step == MoveStep::Freezing) {
+        return None;
+    }
     let identity = &stack.identity;
     let mut metadata = stack.data_metadata(name(&identity.name), Component::Postgres);
     let drill = stack.drill_of(Component::Postgres);
@@ -143,13 +148,13 @@ pub(in crate::plan) fn build(stack: &ValidatedStack) -> Option<Cluster> {
     Some(Cluster {
         metadata,
         spec: ClusterSpec {
-            fields: spec(&identity.name, wanted),
+            fields: spec(stack, wanted),
         },
         status: None,
     })
 }
 
-fn spec(stack: &str, wanted: &StoreCluster) -> Map<String, Value> {
+fn spec(stack: &ValidatedStack, wanted: &StoreCluster) -> Map<String, Value> {
     let mut spec = json!({
         "instances": wanted.members,
         // A budget for one server would never let its node be drained.
@@ -167,13 +172,18 @@ fn spec(stack: &str, wanted: &StoreCluster) -> Map<String, Value> {
     }
     // From the beginning, so that a pooler that comes later needs no other certificate. That of the user has its own names.
     if !has_own_certificate(&wanted.template) {
-        spec["certificates"] = json!({"serverAltDNSNames": [pooler::name(stack)]});
+        spec["certificates"] = json!({"serverAltDNSNames": [pooler::name(&stack.identity.name)]});
     }
     // A Cluster begins in one way only.
-    if !wanted.template.contains_key("bootstrap") {
+    let imports = stack.database_move.is_some();
+    if imports || !wanted.template.contains_key("bootstrap") {
         spec["bootstrap"] = json!({"initdb": {"database": DATABASE, "owner": DATABASE}});
     }
-    merged(spec, wanted.template.clone())
+    let mut spec = merged(spec, wanted.template.clone());
+    if imports {
+        moving::add_import(&mut spec, stack);
+    }
+    spec
 }
 
 /// Returns true when a template names the certificate of the servers.
@@ -196,6 +206,11 @@ fn synchronous(instances: i32) -> Option<Value> {
         "dataDurability": durability,
         "failoverQuorum": instances > 2,
     }))
+}
+
+/// Returns true when a phase of a Cluster is one that a person has to end.
+pub(super) fn is_stuck(phase: &str) -> bool {
+    STUCK.iter().any(|stuck| phase.starts_with(stuck))
 }
 
 /// Returns the verdict on a database that CloudNativePG runs: what the stack's programs say, then the Cluster's own.
@@ -227,9 +242,7 @@ pub(super) fn verdict(view: View<'_>, without: &str) -> Verdict {
         format!("{ready} of {wanted} servers of Cluster {cluster} are ready ({said}); {without}");
     let verdict = match is_ready && ready >= wanted {
         true => Verdict::yes(CLUSTER_READY, message),
-        false if STUCK.iter().any(|stuck| said.starts_with(stuck)) => {
-            Verdict::fault("ClusterStuck", message)
-        }
+        false if is_stuck(&said) => Verdict::fault("ClusterStuck", message),
         false => Verdict::no("ClusterNotReady", message),
     };
     // One server is enough for the stack.
@@ -261,7 +274,7 @@ mod tests {
             "smartShutdownTimeout": null,
         });
         cluster.template = template.as_object().unwrap().clone();
-        let changed = spec("acme", &cluster);
+        let changed = spec(&minimal_stack(), &cluster);
         assert_eq!(changed["bootstrap"], json!({"recovery": {"source": "old"}}));
         let parameters = json!({"max_connections": "200", "work_mem": "8MB"});
         assert_eq!(changed["postgresql"], json!({"parameters": parameters}));
@@ -273,7 +286,7 @@ mod tests {
         let names = |template: Value| {
             let mut cluster = minimal_stack().cloud_native_pg(json!({})).cluster.unwrap();
             cluster.template = template.as_object().unwrap().clone();
-            spec("acme", &cluster)["certificates"]["serverAltDNSNames"].clone()
+            spec(&minimal_stack(), &cluster)["certificates"]["serverAltDNSNames"].clone()
         };
         assert_eq!(names(json!({})), json!(["acme-pg-pooler"]));
         let own = json!({"certificates": {"serverCASecret": "ca", "serverTLSSecret": "tls"}});
