@@ -16,7 +16,7 @@ cluster_is_up=no
 # shellcheck disable=SC2034 # not every script that sources this file runs tests
 slow_cluster_tests=(
   ::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: outages:: cache_nonsense:: backup_bucket:: cloud_native_pg::
-  pooler:: rabbitmq_cluster:: workers_by_keda::
+  database_move:: pooler:: rabbitmq_cluster:: workers_by_keda::
 )
 # shellcheck disable=SC2034
 slow_serial_tests=(
@@ -94,8 +94,8 @@ cluster_tests() {
   E2E_POSTGRES_17_IMAGE=$(operator_setting POSTGRES_17_IMAGE "$(default_image POSTGRES_17_IMAGE)") || return
   export E2E_BEFORE=$before E2E_BEFORE_VALUES=$before_values
   export E2E_OPERATOR E2E_POSTGRES_IMAGE E2E_POSTGRES_17_IMAGE
-  # If CI ended the run from outside, the log would not show the reason.
-  timeout 45m cargo test --profile quick --workspace --no-fail-fast --test "$target" -- "$@"
+  # If CI ended the run from outside, the log would not show the reason. The slow tests one by one need 40 minutes alone.
+  timeout "$([[ ${everything:-} == yes ]] && printf 80m || printf 45m)" cargo test --profile quick --workspace --no-fail-fast --test "$target" -- "$@"
 }
 
 # operator_setting <variable> <default>: prints the setting of the installed operator.

@@ -13,6 +13,7 @@ mod conformance;
 mod console;
 mod credentials;
 mod database;
+mod database_move;
 mod database_outages;
 mod dead_letters;
 mod deletion;

@@ -1,0 +1,231 @@
+//! The links of a managed database move to one that the real CloudNativePG runs, and back by the commands of the page.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use shortener_e2e::{
+    GatewayClient, Provider, Space, Stack, Writer, await_condition, checkout, kubectl, psql, run,
+    small,
+};
+use tokio::{process::Command, sync::watch, task::JoinHandle, time::timeout};
+
+/// Links that are in the cache while the database takes no writes.
+const CACHED: usize = 10;
+/// A time that only a move which does not end exceeds.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+fn spec() -> Value {
+    let backup = json!({"schedule": "@yearly", "volume": {"storage": "256Mi"}});
+    json!({
+        "profiles": ["caching", "queue"],
+        "database": {"managed": {"storage": "100Mi"}, "backup": backup},
+    })
+}
+
+/// Clients that redirect from the cache, and one that measures the longest time without a new link.
+struct Clients {
+    stop: watch::Sender<bool>,
+    readers: JoinHandle<(usize, Vec<String>)>,
+    gap: JoinHandle<Duration>,
+}
+
+impl Clients {
+    async fn start(gateway: &GatewayClient) -> Result<Self> {
+        let mut cached = Vec::new();
+        for number in 0..CACHED {
+            let url = format!("https://example.com/cached/{number}");
+            let code = gateway.shorten(&url).await?;
+            gateway.wait_until_redirects(&code, &url).await?;
+            cached.push((code, url));
+        }
+        let (stop, stopped) = watch::channel(false);
+        let (reader, ended) = (gateway.clone(), stopped.clone());
+        let readers = tokio::spawn(async move {
+            let (mut answered, mut failed) = (0, Vec::new());
+            while !*ended.borrow() {
+                for (code, url) in &cached {
+                    match reader.assert_redirects(code, url).await {
+                        Ok(()) => answered += 1,
+                        Err(error) => failed.push(format!("{error:#}")),
+                    }
+                }
+            }
+            (answered, failed)
+        });
+        let writer = gateway.clone();
+        let gap = tokio::spawn(async move {
+            let (mut longest, mut last) = (Duration::ZERO, Instant::now());
+            for number in 0.. {
+                let ends = *stopped.borrow();
+                let url = format!("https://example.com/gap/{number}");
+                if writer.shorten(&url).await.is_ok() {
+                    longest = longest.max(last.elapsed());
+                    last = Instant::now();
+                    // Not before a link is created again.
+                    if ends {
+                        break;
+                    }
+                }
+            }
+            longest
+        });
+        Ok(Self { stop, readers, gap })
+    }
+
+    /// Ends. Prints the longest time without a new link, and returns an error if more than one of a hundred redirects failed: one
+    /// for which the cache needs more than 100 ms asks the database.
+    async fn stop(self, what: &str) -> Result<()> {
+        self.stop.send(true)?;
+        let (answered, failed) = self.readers.await?;
+        let gap = self.gap.await?.as_secs_f64();
+        println!(
+            "{what}: {gap:.1} s without a new link, {answered} redirects from the cache, {} failed",
+            failed.len()
+        );
+        ensure!(
+            answered > 100 * failed.len(),
+            "{answered} redirects, and then failed: {failed:#?}"
+        );
+        Ok(())
+    }
+}
+
+/// Waits until `DatabaseReady` has a reason. Each step takes its time.
+async fn until_reason(stack: &Stack, status: &str, reason: &str) -> Result<()> {
+    let reached = stack.until_reason("DatabaseReady", status, reason);
+    let reached = timeout(PATIENCE, reached).await;
+    reached
+        .with_context(|| format!("{reason} is not reached"))?
+        .map(drop)
+}
+
+/// Returns the number of links in the database that CloudNativePG runs.
+async fn count(stack: &Stack) -> Result<String> {
+    let count = "select count(*) from links";
+    let pod = kubectl(
+        stack,
+        &[
+            "get",
+            "clusters.postgresql.cnpg.io/acme-pg",
+            "--output=jsonpath={.status.currentPrimary}",
+        ],
+    )
+    .await?;
+    let ask = [
+        "exec",
+        &pod,
+        "-c",
+        "postgres",
+        "--",
+        "psql",
+        "-d",
+        "shortener",
+        "-Atc",
+        count,
+    ];
+    kubectl(stack, &ask).await
+}
+
+#[tokio::test]
+async fn links_move_to_a_cluster_and_back_and_none_that_was_acknowledged_is_lost() -> Result<()> {
+    Space::with("database-move", async |space| {
+        let (stack, gateway) = space.serve(Provider::IngressNginx, spec()).await?;
+        let volume = [
+            "get",
+            "pvc",
+            "acme-postgres",
+            "--output=jsonpath={.spec.volumeName}",
+        ];
+        let old = kubectl(&stack, &volume).await?;
+        let (writer, clients) = (Writer::start(&gateway), Clients::start(&gateway).await?);
+        too_small(&stack).await?;
+        move_in(&stack).await?;
+        let links = writer.stop().await?;
+        clients.stop("to the Cluster").await?;
+        ensure!(!links.is_empty(), "nothing was written");
+        for (code, url) in &links {
+            gateway.wait_until_redirects(code, url).await?;
+        }
+        println!(
+            "{} links were acknowledged, {} rows",
+            links.len(),
+            count(&stack).await?.trim()
+        );
+        ensure!(
+            kubectl(&stack, &volume).await? == old,
+            "the old volume is gone"
+        );
+
+        let (writer, clients) = (Writer::start(&gateway), Clients::start(&gateway).await?);
+        go_back(&stack).await?;
+        let later = writer.stop().await?;
+        clients.stop("back").await?;
+        for (code, url) in links.iter().chain(&later) {
+            gateway.wait_until_redirects(code, url).await?;
+        }
+        await_condition("the managed database takes writes", async || {
+            let refuses = psql(&stack, "show default_transaction_read_only").await?;
+            ensure!(refuses.trim() == "off", "{refuses}");
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+/// Asks for a Cluster in which the links may not fit. Nothing changes.
+async fn too_small(stack: &Stack) -> Result<()> {
+    let cluster = json!({"instances": 2, "storage": "200Mi", "template": {"resources": small()}});
+    stack
+        .edit(json!({"database": {"managed": null, "cloudNativePG": cluster}}))
+        .await?;
+    until_reason(stack, "True", "MoveTooSmall").await
+}
+
+/// Gives the Cluster enough space, and waits until the programs have it.
+async fn move_in(stack: &Stack) -> Result<()> {
+    stack
+        .edit(json!({"database": {"cloudNativePG": {"storage": "512Mi"}}}))
+        .await?;
+    until_reason(stack, "False", "MoveImporting").await?;
+    until_reason(stack, "True", "ClusterReady").await?;
+    stack.ready().await?;
+    await_condition("nothing of the move is left", async || {
+        let kinds = "statefulset/acme-postgres,deployment/acme-move,networkpolicy/acme-move";
+        let mut left = Vec::new();
+        for object in kinds.split(',') {
+            let get = ["get", object, "--ignore-not-found", "--output=name"];
+            left.push(kubectl(stack, &get).await?);
+        }
+        ensure!(left.iter().all(String::is_empty), "{left:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Runs the commands of the page for the way back.
+async fn go_back(stack: &Stack) -> Result<()> {
+    let page = fs::read_to_string(checkout("../docs/high-availability.md"))?;
+    let section = page.split_once("### Back to a managed database");
+    let section = section.context("the page has no way back")?.1;
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let blocks: Vec<&str> = section
+        .split("```sh\n")
+        .skip(1)
+        .filter_map(|block| Some(block.split_once("```")?.0))
+        .collect();
+    ensure!(!blocks.is_empty(), "the way back has no commands");
+    for block in blocks {
+        let block = block.replace("demo", "acme");
+        let namespace = &stack.namespace;
+        let script =
+            format!("kubectl() {{ command kubectl --namespace {namespace} \"$@\"; }}\n{block}");
+        let printed = run(Command::new("bash").args(["-c", &script]), "").await?;
+        ensure!(printed.contains(" done"), "{printed}");
+    }
+    stack.ready().await
+}
