@@ -436,7 +436,10 @@ async fn a_full_volume_is_named_and_leaves_nothing_behind() {
         MOUNTED[1],
         MOUNTED[2],
     ];
-    let script = format!("trap 'ls /full' EXIT\n({})", [COMMON, DUMP].concat());
+    let script = format!(
+        "trap 'ls /full' EXIT\n({})",
+        [COMMON, CONNECT, DUMP].concat()
+    );
     let volume = format!("--volume={}:/backup", backups.folder.display());
     let full = "--tmpfs=/full:size=16k,mode=1777";
     let end = run_with(&["--network=host", &volume, full], &script, &environment);
