@@ -71,16 +71,17 @@ impl Admission {
 
     fn check(&self, schema: &Value, value: &mut Value, path: &str, refusals: &mut Vec<String>) {
         let mut refuse = |what: &str| refusals.push(format!("{path}: {what}"));
-        if value.is_null() {
-            if schema["nullable"] != true {
-                refuse("must not be null");
-            }
-            return;
-        }
+        // A list of values refuses what it lacks, also null of a nullable field.
         if let Some(known) = schema["enum"].as_array()
             && !known.contains(value)
         {
             refuse("is none of the known values");
+            return;
+        }
+        if value.is_null() {
+            if schema["nullable"] != true {
+                refuse("must not be null");
+            }
             return;
         }
         match schema["type"].as_str() {
