@@ -1,4 +1,4 @@
-//! What the links cost the database: room, the pages that a request reads, and the write-ahead log that it writes.
+//! The database's use of disk for links and clicks, the pages that a redirect reads, and the write-ahead log of a new link.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const CHANGED: i64 = 100;
 /// The server's own view of its tables.
 pub struct Database(PgConnection);
 
-/// What the server has read of the table of links so far.
+/// PostgreSQL's counters of the reads of the table of links.
 struct Read {
     /// Look-ups by the primary key.
     lookups: i64,

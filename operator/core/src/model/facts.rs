@@ -61,7 +61,7 @@ pub struct Facts {
     pub cluster: ClusterFact,
     /// True when the stack has a pooler to which a pod of its programs may still connect.
     pub pooler_in_use: bool,
-    /// What is there of a managed database whose links are to move to the Cluster.
+    /// The objects of a managed database, if the stack asks for a Cluster.
     pub database_move: Option<MoveFacts>,
     /// The RabbitmqCluster, if the stack has one.
     pub broker_cluster: BrokerFact,

@@ -14,7 +14,7 @@ use crate::drills::prober::{Prober, Way};
 /// Longest time for which the address of the gateway is awaited.
 const TARGET_LIMIT: Duration = Duration::from_secs(30);
 
-/// What becomes of a drill that has not begun.
+/// The next step of a drill that has not begun.
 pub(super) enum Beginning {
     Begun(Box<ShortenerDrill>, Arc<Prober>),
     /// It is refused or proves nothing.

@@ -19,7 +19,7 @@ use shortener_operator_core::{
 use super::{read_secret, store};
 use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
-/// Reads what is there of a managed database beside the Cluster that a stack asks for.
+/// Reads the objects of a managed database, if the stack asks for a Cluster.
 pub(super) async fn facts(
     scope: &Scope,
     stack: &ShortenerStack,

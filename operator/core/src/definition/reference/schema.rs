@@ -1,4 +1,4 @@
-//! What a table says about a part of a schema.
+//! The type, the default and the meaning of a field, as the tables of the reference page show them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,

@@ -18,7 +18,7 @@ pub const SERVER: &str = "postgres";
 /// Environment variable of the comparison with the uid of the Cluster that it compares.
 pub const CLUSTER_UID: &str = "CLUSTER_UID";
 
-/// What is there of the managed database of a stack that asks for a Cluster.
+/// The objects of a managed database that exist while the stack asks for a Cluster.
 #[derive(Clone, Debug, Default)]
 pub struct MoveFacts {
     /// The StatefulSet of the managed database, if there is one that belongs to the stack.

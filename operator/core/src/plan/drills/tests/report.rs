@@ -3,6 +3,12 @@
 use super::*;
 use crate::api::{DrillVerdict, ShortenerDrillStatus};
 
+/// Returns the status of a drill that is complete at this second, with its store back.
+fn completed(drill: &ShortenerDrill, tally: &Tally, second: i64) -> ShortenerDrillStatus {
+    let now = at(second);
+    complete(drill, true, Report { tally, now })
+}
+
 /// Returns the verdict on a drill of a store during which these kinds of requests got 503.
 fn judged(store: &str, cached: bool, refused: &[DrillRequest]) -> ShortenerDrillStatus {
     let drill = of_store(store);
@@ -11,14 +17,7 @@ fn judged(store: &str, cached: bool, refused: &[DrillRequest]) -> ShortenerDrill
         serve(&mut tally, second, refused);
     }
     (60..80).for_each(|second| serve(&mut tally, second, &[]));
-    complete(
-        &drill,
-        true,
-        Report {
-            tally: &tally,
-            now: at(80),
-        },
-    )
+    completed(&drill, &tally, 80)
 }
 
 #[test]
@@ -69,14 +68,7 @@ fn the_report_has_counts_gaps_and_the_time_of_recovery() {
     serve(&mut tally, 0, &[]);
     (2..64).for_each(|second| serve(&mut tally, second, &[DrillRequest::Job]));
     (64..70).for_each(|second| serve(&mut tally, second, &[]));
-    let status = complete(
-        &drill,
-        true,
-        Report {
-            tally: &tally,
-            now: at(70),
-        },
-    );
+    let status = completed(&drill, &tally, 70);
     let jobs = &status.requests[3];
     assert_eq!(
         (jobs.request, jobs.sent, jobs.served),
@@ -109,14 +101,7 @@ fn one_failed_request_is_no_outage_and_two_in_a_row_are() {
                 if fails { &[DrillRequest::Create] } else { &[] },
             );
         }
-        let status = complete(
-            &drill,
-            true,
-            Report {
-                tally: &tally,
-                now: at(80),
-            },
-        );
+        let status = completed(&drill, &tally, 80);
         assert_eq!(status.verdict, Some(expected), "{status:?}");
     }
 }
@@ -128,14 +113,7 @@ fn another_answer_than_503_breaks_the_promise_of_503() {
     serve(&mut tally, 0, &[]);
     tally.count(DrillRequest::Job, at(1), Answer::Status(500));
     (60..80).for_each(|second| serve(&mut tally, second, &[]));
-    let status = complete(
-        &drill,
-        true,
-        Report {
-            tally: &tally,
-            now: at(80),
-        },
-    );
+    let status = completed(&drill, &tally, 80);
     assert_eq!(status.verdict, Some(DrillVerdict::Broken), "{status:?}");
 }
 

@@ -36,8 +36,8 @@ use crate::{
     },
 };
 
-/// What the import needs of the volume of the Cluster, in fifths of that of the managed database: the dump lies beside the
-/// copy while it is restored, and the write-ahead log needs room too.
+/// The least size of the Cluster's volume, as a fraction of the managed database's: five halves. The import keeps its dump beside
+/// the copy, and the write-ahead log needs room too.
 const SPACE: [u64; 2] = [5, 2];
 /// The servers that have to be ready before the programs get the Cluster: with one alone, a write could wait for another.
 const ENOUGH: i32 = 2;
