@@ -27,7 +27,7 @@ use lapin::{
 use serde_json::json;
 use shortener_common::{
     backends::Fault,
-    queue::{self, dead_letter::DeadLetter, topology},
+    queue::{self, BrokerConnection, dead_letter::DeadLetter, topology},
     tls::ClientTls,
 };
 use shortener_operator::{
@@ -222,7 +222,7 @@ async fn rotation_replaces_the_passwords() {
 }
 
 /// Connects like the app and the workers.
-async fn connect(user: &User<'_>) -> Connection {
+async fn connect(user: &User<'_>) -> BrokerConnection {
     let [url, _, _] = servers::BROKER
         .addresses()
         .unwrap_or_else(|error| panic!("{error}"));

@@ -13,7 +13,7 @@ use std::{io, time::Duration};
 use lapin::{Connection, ErrorKind, uri::AMQPUri};
 use tokio::time::{sleep, timeout};
 
-pub use self::connecting::connect;
+pub use self::connecting::{BrokerConnection, connect};
 use crate::{
     backends::Fault,
     backoff::Backoff,

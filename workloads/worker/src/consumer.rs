@@ -13,7 +13,7 @@ use std::{
 
 use futures::StreamExt;
 use lapin::{
-    Channel, Connection,
+    Channel,
     message::Delivery,
     options::{
         BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions,
@@ -24,7 +24,7 @@ use lapin::{
 use shortener_common::{
     backends::Health,
     queue::{
-        Broker, OPERATION_TIMEOUT, ReconnectBackoff, connect, fault, lost,
+        Broker, BrokerConnection, OPERATION_TIMEOUT, ReconnectBackoff, connect, fault, lost,
         topology::{self, JOBS},
         with_timeout,
     },
@@ -68,7 +68,7 @@ enum SessionEnd {
 
 /// A subscription to the queue.
 struct Subscription {
-    connection: Connection,
+    connection: BrokerConnection,
     channel: Channel,
     deliveries: lapin::Consumer,
 }

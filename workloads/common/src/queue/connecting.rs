@@ -1,11 +1,13 @@
 //! Connecting to the broker: the TCP connection and TLS, then the handshake of the library on it.
 //!
-//! The library runs a handshake on a thread, which waits for the broker without a limit, even if nobody waits for the
-//! connection any more. So this module makes the TCP connection itself, and shuts it down if a handshake is given up.
+//! The library leaves two kinds of connections open that nobody uses any more. A handshake runs on a thread, which waits for
+//! the broker without a limit. And a subscription that is given up before the broker has answered keeps its channel, the
+//! connection, and the jobs that the broker sends on it. So this module makes the TCP connection itself, and shuts it down.
 
 use std::{
     io,
     net::{Shutdown, TcpStream},
+    ops::Deref,
     os::fd::AsFd,
 };
 
@@ -20,15 +22,31 @@ use parking_lot::Mutex;
 use super::{Broker, HEARTBEAT, OPERATION_TIMEOUT, with_timeout};
 use crate::tls::ClientTls;
 
+/// A connection to the broker. It is shut down when this is dropped, even if it was not closed before: the broker then gives
+/// what is not acknowledged to others.
+#[derive(Debug)]
+pub struct BrokerConnection {
+    connection: Connection,
+    _socket: Socket,
+}
+
+impl Deref for BrokerConnection {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
 /// Connects once; the caller retries. The broker's management UI shows the connection as `name`.
 ///
 /// # Errors
 /// Fails if the broker is unreachable, does not answer, or rejects the credentials, or if its certificate is refused.
-pub async fn connect(broker: &Broker, name: &str) -> lapin::Result<Connection> {
+pub async fn connect(broker: &Broker, name: &str) -> lapin::Result<BrokerConnection> {
     with_timeout(OPERATION_TIMEOUT, attempt(broker, name)).await
 }
 
-async fn attempt(broker: &Broker, name: &str) -> lapin::Result<Connection> {
+async fn attempt(broker: &Broker, name: &str) -> lapin::Result<BrokerConnection> {
     let Broker { mut uri, tls } = broker.clone();
     uri.query.heartbeat.get_or_insert(HEARTBEAT);
     let runtime = default_runtime()?;
@@ -38,7 +56,7 @@ async fn attempt(broker: &Broker, name: &str) -> lapin::Result<Connection> {
     let AsyncTcpStream::Plain(plain) = &stream else {
         return Err(io::Error::other("the connection has TLS already").into());
     };
-    let mut handshake = Handshake::on(plain.get_ref())?;
+    let socket = Socket::of(plain.get_ref())?;
     let stream = match uri.scheme {
         AMQPScheme::AMQP => stream,
         AMQPScheme::AMQPS => stream.into_tls(&host, certificates(tls).as_ref()).await?,
@@ -51,9 +69,10 @@ async fn attempt(broker: &Broker, name: &str) -> lapin::Result<Connection> {
         let stream = stream.lock().take();
         stream.ok_or_else(|| io::Error::other("the connection was lost").into())
     };
-    let ended = Connection::connector(uri, runtime, take, properties).await;
-    handshake.socket = None;
-    ended
+    Ok(BrokerConnection {
+        connection: Connection::connector(uri, runtime, take, properties).await?,
+        _socket: socket,
+    })
 }
 
 fn certificates(tls: ClientTls) -> OwnedTLSConfig {
@@ -66,26 +85,19 @@ fn certificates(tls: ClientTls) -> OwnedTLSConfig {
     }
 }
 
-/// A handshake. Its connection is shut down if this is dropped before the handshake has ended.
-struct Handshake {
-    /// The socket of the connection; `None` once the handshake has ended.
-    socket: Option<TcpStream>,
-}
+/// The socket of a connection, which is shut down when this is dropped.
+#[derive(Debug)]
+struct Socket(TcpStream);
 
-impl Handshake {
-    fn on(stream: &impl AsFd) -> io::Result<Self> {
-        let socket = stream.as_fd().try_clone_to_owned()?;
-        Ok(Self {
-            socket: Some(socket.into()),
-        })
+impl Socket {
+    fn of(stream: &impl AsFd) -> io::Result<Self> {
+        Ok(Self(stream.as_fd().try_clone_to_owned()?.into()))
     }
 }
 
-impl Drop for Handshake {
+impl Drop for Socket {
     fn drop(&mut self) {
-        if let Some(socket) = &self.socket {
-            // It fails if the broker has closed the connection, which ends the handshake as well.
-            let _ = socket.shutdown(Shutdown::Both);
-        }
+        // It fails if the connection has ended already.
+        let _ = self.0.shutdown(Shutdown::Both);
     }
 }

@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt};
+use lapin::{BasicProperties, options::BasicConsumeOptions, types::FieldTable};
 use serde_json::json;
-use shortener_common::{database::StoreError, queue::job::Job};
+use shortener_common::{
+    database::StoreError,
+    queue::{self, connect, job::Job, topology},
+    tls::ClientTls,
+};
 use shortener_testing::{
     broker::{Broker, until},
     client::get,
@@ -245,4 +250,25 @@ async fn connections_that_break_again_and_again_lose_no_job_and_double_no_effect
         assert_eq!(effects(&pool, job).await, 1);
     }
     assert_eq!(broker.counts("jobs.dlq").await.0, 0);
+}
+
+/// As when a member of the broker's cluster is gone and the answer takes longer than the limit of an operation. The library
+/// itself keeps such a connection.
+#[tokio::test]
+async fn a_subscription_that_is_given_up_before_its_answer_holds_no_job() {
+    let broker = Broker::new().await;
+    let address = queue::Broker {
+        uri: broker.url().parse().unwrap(),
+        tls: ClientTls::default(),
+    };
+    let connection = connect(&address, "test").await.unwrap();
+    topology::declare(&connection).await.unwrap();
+    broker.publish(BasicProperties::default(), b"{}").await;
+    let channel = connection.create_channel().await.unwrap();
+    let (options, none) = (BasicConsumeOptions::default(), FieldTable::default());
+    let subscription = channel.basic_consume(topology::JOBS.into(), "".into(), options, none);
+    assert!(subscription.now_or_never().is_none());
+    broker.wait_for(topology::JOBS, (0, 1)).await;
+    drop((channel, connection));
+    broker.wait_for(topology::JOBS, (1, 0)).await;
 }

@@ -4,12 +4,12 @@ use std::{collections::VecDeque, time::Duration};
 
 use futures::future::try_join_all;
 use lapin::{
-    Channel, Connection,
+    Channel,
     message::{BasicGetMessage, Delivery},
     options::{BasicAckOptions, BasicGetOptions, BasicNackOptions},
 };
 use shortener_common::queue::{
-    Broker, OPERATION_TIMEOUT, connect, topology::DEAD_LETTERS, with_timeout,
+    Broker, BrokerConnection, OPERATION_TIMEOUT, connect, topology::DEAD_LETTERS, with_timeout,
 };
 use tokio::time::Instant;
 
@@ -21,7 +21,7 @@ pub(super) const AHEAD: usize = 8;
 /// A connection that receives dead letters. It is not that of the publisher: an error closes a channel, and dead letters
 /// return to their queue when their channel closes.
 pub(super) struct Session {
-    connection: Connection,
+    connection: BrokerConnection,
     channel: Channel,
     /// The end of the time limit.
     end: Instant,
