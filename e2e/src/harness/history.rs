@@ -6,23 +6,27 @@ use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
-    Api,
+    Api, ResourceExt,
     api::{ApiResource, DynamicObject},
     runtime::{
         WatchStreamExt,
         watcher::{self, Event, watcher},
     },
 };
+use shortener_operator_core::model::metadata::APPLIED_HASH;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::harness::{PATIENCE, Stack};
 
 /// A number in the spec of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
-    /// The generation of the object. The API server raises it by 1 with each change of the spec.
+    /// The generation of the object. The API server raises it by 1 with each change of the spec, and with each of the
+    /// annotations of a Deployment.
     generation: i64,
     number: i64,
+    /// The annotation that the operator writes on its children.
+    applied: Option<String>,
 }
 
 /// The numbers that the spec of an object had, from the moment on at which it is watched.
@@ -111,7 +115,14 @@ async fn follow(
             object.metadata.generation,
             number.and_then(serde_json::Value::as_i64),
         ) {
-            steps.send_modify(|seen| seen.push(Step { generation, number }));
+            let applied = object.annotations().get(APPLIED_HASH).cloned();
+            steps.send_modify(|seen| {
+                seen.push(Step {
+                    generation,
+                    number,
+                    applied,
+                });
+            });
         }
     }
 }
@@ -120,11 +131,12 @@ fn numbers(steps: &[Step]) -> Result<Vec<i64>> {
     let first = steps.first().context("the object was not seen")?;
     let mut numbers = vec![first.number];
     for pair in steps.windows(2) {
-        let [before, after] = [pair[0], pair[1]];
+        let [before, after] = [&pair[0], &pair[1]];
         let edits = after.generation - before.generation;
         let changed = after.number != before.number;
+        let written = after.applied != before.applied;
         ensure!(
-            edits == i64::from(changed),
+            edits == i64::from(changed || written),
             "of {before:?} and {after:?} not every difference is one of this number"
         );
         if changed {
@@ -152,10 +164,19 @@ pub fn is_part_of(some: &[i64], all: &[i64]) -> bool {
 mod tests {
     use super::*;
 
+    fn step(generation: i64, number: i64, applied: Option<&str>) -> Step {
+        let applied = applied.map(str::to_owned);
+        Step {
+            generation,
+            number,
+            applied,
+        }
+    }
+
     fn steps(steps: &[(i64, i64)]) -> Vec<Step> {
         let steps = steps.iter();
         steps
-            .map(|&(generation, number)| Step { generation, number })
+            .map(|&(generation, number)| step(generation, number, None))
             .collect()
     }
 
@@ -173,6 +194,17 @@ mod tests {
         ] {
             assert!(numbers(&steps(hidden)).is_err(), "{hidden:?}");
         }
+    }
+
+    #[test]
+    fn what_the_operator_writes_on_a_deployment_is_an_edit_too() {
+        let found = numbers(&[
+            step(1, 1, Some("a")),
+            step(2, 2, Some("a")),
+            step(3, 2, Some("b")),
+            step(4, 1, Some("c")),
+        ]);
+        assert_eq!(found.ok(), Some(vec![1, 2, 1]));
     }
 
     #[test]

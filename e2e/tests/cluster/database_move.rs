@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use shortener_e2e::{
     GatewayClient, Provider, Space, Stack, Writer, await_condition, checkout, kubectl, psql, run,
-    small,
+    settled, small,
 };
 use tokio::{process::Command, sync::watch, task::JoinHandle, time::timeout};
 
@@ -193,7 +193,8 @@ async fn move_in(stack: &Stack) -> Result<()> {
         .await?;
     until_reason(stack, "False", "MoveImporting").await?;
     until_reason(stack, "True", "ClusterReady").await?;
-    stack.ready().await?;
+    // A pod of the app that had the managed database answers 503 to writes until it ends.
+    settled(stack).await?;
     await_condition("nothing of the move is left", async || {
         let kinds = "statefulset/acme-postgres,deployment/acme-move,networkpolicy/acme-move";
         let mut left = Vec::new();
