@@ -4,8 +4,9 @@
 #   e2e/test.sh [source|unit|chart|cluster]...     all four when none is named
 #   e2e/test.sh all                                all four with what they leave out otherwise; `make test-all`
 #
-# Steps of one stage all run; a stage starts only when nothing before it failed. At the end there is a table of the
-# steps and a last line `N passed, N failed`: each Rust test counts, and each other step counts as one.
+# Steps of one stage all run; a stage starts only when nothing before it failed, but for the last steps of `all`. At the
+# end there is a table of the steps and a last line `N passed, N failed`: each Rust test counts, and each other step counts
+# as one.
 # KEEP_CLUSTER=1 leaves the test cluster running. BUSY=2 lets two endless loops run beside the tests: a test that fails
 # then depends on the speed of the machine.
 source "$(dirname "${BASH_SOURCE[0]}")/checks/lib.sh"
@@ -194,7 +195,8 @@ cluster_stage() {
   run tests 'cluster tests' cluster_tests cluster --test-threads=12 --show-output "${left_out[@]}"
   run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output "${left_out_one_by_one[@]}"
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
-  stage
+  # The steps below need the cluster and not each other, so they run after a failed test, too: a run of two hours names all
+  # that is wrong.
   more check 'step for other CI' e2e/checks/ci-step.sh
   more check 'hardening, step by step' e2e/checks/hardening.sh
   more check 'a cluster without IPv4' e2e/checks/ipv6.sh
@@ -204,9 +206,8 @@ cluster_stage() {
   more check 'installing by the README' e2e/checks/install.sh
 }
 
-# What needs programs of other projects, or many minutes, and no cluster.
+# What needs programs of other projects, or many minutes, and no cluster. It runs after a failed test, too.
 last_stage() {
-  stage
   more check 'Ingresses in Traefik' e2e/checks/traefik.sh
   more check 'requests by the OpenAPI document' e2e/checks/api.sh
   more check 'pages in a browser' e2e/checks/pages.sh
