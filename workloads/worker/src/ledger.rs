@@ -1,7 +1,7 @@
 //! The job records in the database: the state, the attempts and the last error of every job.
 
 use shortener_common::{
-    database::{Database, StoreError},
+    database::{Database, StoreError, begin},
     queue::job::Job,
 };
 use uuid::Uuid;
@@ -61,7 +61,7 @@ impl Ledger {
     pub async fn finish(&self, id: Uuid, effect: Effect) -> Result<bool, StoreError> {
         self.0
             .run("UPDATE jobs", |pool| async move {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = begin(&pool).await?;
                 let finish = sqlx::query(FINISH).bind(id);
                 let marked = finish.execute(&mut *transaction).await?.rows_affected() == 1;
                 if marked {

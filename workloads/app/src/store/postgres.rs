@@ -5,7 +5,7 @@ mod once;
 
 use jiff::Timestamp;
 use jiff_sqlx::{Timestamp as Time, ToSqlx};
-use shortener_common::database::{Database, StoreError};
+use shortener_common::database::{Database, StoreError, begin};
 use sqlx::{PgExecutor, PgPool};
 
 pub use self::once::RequestKey;
@@ -139,7 +139,7 @@ impl Links {
         pool: PgPool,
         link: &NewLink,
     ) -> Result<Outcome, sqlx::Error> {
-        let mut transaction = pool.begin().await?;
+        let mut transaction = begin(&pool).await?;
         let outcome = self.find_or_insert(&mut transaction, link).await?;
         transaction.commit().await?;
         Ok(outcome)

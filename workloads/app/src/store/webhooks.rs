@@ -15,7 +15,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff_sqlx::{Timestamp as Time, ToSqlx};
 use sha2::{Digest, Sha256};
-use shortener_common::database::{Database, StoreError};
+use shortener_common::database::{Database, StoreError, begin};
 use sqlx::{FromRow, Row, postgres::PgRow};
 use uuid::Uuid;
 
@@ -225,7 +225,7 @@ impl Outbox {
     /// Fails if the database is down.
     pub async fn announce_expired(&self, receiver: &str) -> Result<usize, StoreError> {
         let announce = |pool: sqlx::PgPool| async move {
-            let mut transaction = pool.begin().await?;
+            let mut transaction = begin(&pool).await?;
             let position = sqlx::query_as(POSITION).bind(receiver);
             let position: Option<(Time, String)> =
                 position.fetch_optional(&mut *transaction).await?;

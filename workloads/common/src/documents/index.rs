@@ -15,7 +15,7 @@ use super::{
     plan::{Plan, Report, Versions},
 };
 use crate::{
-    database::StoreError,
+    database::{StoreError, begin},
     vector::{Shape, VectorError, VectorStore},
 };
 
@@ -141,7 +141,7 @@ impl Documents {
         let now = self
             .0
             .run("UPDATE documents", |pool| async move {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = begin(&pool).await?;
                 let lock = sqlx::query_as(LOCK).bind(ids);
                 let now: Vec<(i64, i64)> = lock.fetch_all(&mut *transaction).await?;
                 note(&mut transaction, INDEXED, &plan.indexed).await?;

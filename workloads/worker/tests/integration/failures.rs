@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lapin::{BasicProperties, types::AMQPValue};
-use shortener_common::queue::origin::Origin;
+use shortener_common::{database::begin, queue::origin::Origin};
 use shortener_testing::{broker::Broker, database::TestDatabase};
 use shortener_worker::tasks::{Outcome, Registry};
 use uuid::Uuid;
@@ -119,7 +119,7 @@ async fn a_statement_that_takes_too_long_fails_its_job_and_holds_up_no_other() {
     let slow = act(|_, context| {
         Box::pin(async move {
             let slow = context.database.run("SELECT pg_sleep", |pool| async move {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = begin(&pool).await?;
                 let limit = sqlx::query("SET LOCAL statement_timeout = '10ms'");
                 limit.execute(&mut *transaction).await?;
                 let sleep = sqlx::query("SELECT pg_sleep(60)");

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx;
 use serde_json::json;
-use shortener_common::database::StoreError;
+use shortener_common::database::{StoreError, begin};
 use sqlx::PgConnection;
 
 use super::{
@@ -166,7 +166,7 @@ impl Management {
     ) -> Result<Changed, StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = begin(&pool).await?;
                 let lock = sqlx::query(LOCK).bind(code.as_str());
                 if lock.fetch_optional(&mut *transaction).await?.is_none() {
                     return Ok(Changed::Unknown);

@@ -3,7 +3,7 @@
 //! Free texts, such as reasons, titles and notes, stay as they are.
 
 use serde_json::json;
-use shortener_common::database::StoreError;
+use shortener_common::database::{StoreError, begin};
 
 use super::Management;
 use crate::store::audit::{self, Action, Cause, NewEntry};
@@ -105,7 +105,7 @@ impl Management {
     pub async fn erase(&self, client: &str, cause: &Cause) -> Result<Erased, StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = begin(&pool).await?;
                 sqlx::query(ALONE).execute(&mut *transaction).await?;
                 let begin = sqlx::query_as(BEGIN).bind(client);
                 let (pseudonym, is_new): (String, bool) =

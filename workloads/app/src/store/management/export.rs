@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use jiff_sqlx::{Date, Timestamp as Time};
-use shortener_common::database::StoreError;
+use shortener_common::database::{StoreError, begin_with};
 use sqlx::{FromRow, PgConnection, Row as _, postgres::PgRow};
 
 use super::{IN_ORDER, Management, record::LinkTakedown, transfer::PortableLink};
@@ -123,7 +123,7 @@ impl Management {
     ) -> Result<ExportPage, StoreError> {
         self.0
             .look_up("SELECT links", |pool| async move {
-                let mut transaction = pool.begin_with(BEGIN).await?;
+                let mut transaction = begin_with(&pool, BEGIN).await?;
                 let page = page(&mut transaction, (after, limit), bytes, rights).await?;
                 transaction.commit().await?;
                 Ok(page)

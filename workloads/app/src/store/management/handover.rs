@@ -1,7 +1,7 @@
 //! The transfer of links from one client to another, which is then their creator.
 
 use serde_json::json;
-use shortener_common::database::StoreError;
+use shortener_common::database::{StoreError, begin};
 use sqlx::PgConnection;
 
 use super::{Management, ownership::Owner};
@@ -65,7 +65,7 @@ impl Management {
     ) -> Result<HandedOver, StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = begin(&pool).await?;
                 let mut codes = lock(&mut transaction, handover).await?;
                 if let Some(named) = &handover.codes {
                     let owner = sqlx::query_scalar(OWNER).bind(named);

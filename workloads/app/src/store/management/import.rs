@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use jiff_sqlx::{Timestamp as Time, ToSqlx};
 use serde_json::json;
-use shortener_common::database::StoreError;
+use shortener_common::database::{StoreError, begin};
 use sqlx::PgConnection;
 
 use super::{How, Management, transfer::PortableLink};
@@ -113,7 +113,7 @@ impl Management {
     ) -> Result<Vec<Imported>, StoreError> {
         self.0
             .run("INSERT links", |pool| async move {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = begin(&pool).await?;
                 let stored = match import.dry_run {
                     true => HashSet::new(),
                     false => store(&mut transaction, import).await?,

@@ -7,7 +7,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use jiff_sqlx::Timestamp as Time;
-use shortener_common::database::StoreError;
+use shortener_common::database::{StoreError, begin};
 use sqlx::{PgConnection, Postgres, QueryBuilder};
 
 use self::scan::Scan;
@@ -159,7 +159,7 @@ impl Management {
         let listing = &listing;
         self.0
             .run("SELECT links", |pool| async move {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = begin(&pool).await?;
                 sqlx::query(IN_ORDER).execute(&mut *transaction).await?;
                 let last_read = listing.last_read(&mut transaction).await?;
                 let mut query = QueryBuilder::new("");

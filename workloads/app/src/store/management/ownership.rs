@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
-use shortener_common::database::StoreError;
+use shortener_common::database::{StoreError, begin};
 use sqlx::PgConnection;
 
 use self::decision::{Decision, Refusal, Wish, decide};
@@ -154,7 +154,7 @@ impl Management {
     ) -> Result<(Applied, Option<Written>), StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = begin(&pool).await?;
                 let is_new = is_free && create(&mut transaction, wish, now).await?;
                 if !is_new {
                     let lock = sqlx::query(change::LOCK).bind(&wish.code);
@@ -205,7 +205,7 @@ impl Management {
     ) -> Result<Option<Written>, StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = begin(&pool).await?;
                 let lock = sqlx::query(change::LOCK).bind(code);
                 if lock.fetch_optional(&mut *transaction).await?.is_none() {
                     return Ok(None);

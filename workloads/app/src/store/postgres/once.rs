@@ -1,7 +1,7 @@
 //! Idempotency keys of requests for links. A key and its link are written in one transaction.
 
 use jiff_sqlx::Timestamp as Time;
-use shortener_common::database::StoreError;
+use shortener_common::database::{StoreError, begin};
 use sqlx::{PgExecutor, PgPool};
 
 use super::{Links, NewLink, Outcome};
@@ -36,7 +36,7 @@ impl Links {
         link: &NewLink,
         once: &RequestKey,
     ) -> Result<Outcome, sqlx::Error> {
-        let mut transaction = pool.begin().await?;
+        let mut transaction = begin(&pool).await?;
         let claim = sqlx::query(CLAIM)
             .bind(&once.key)
             .bind(&once.body_sha256[..]);

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff_sqlx::Timestamp as Time;
 use serde::Serialize;
 use serde_json::json;
-use shortener_common::database::StoreError;
+use shortener_common::database::{StoreError, begin};
 use sqlx::{FromRow, Row, postgres::PgRow};
 
 use super::Outbox;
@@ -232,7 +232,7 @@ impl Outbox {
     /// Fails if the database is down. The change may then have been made.
     pub async fn retry(&self, id: i64, cause: &Cause) -> Result<Retried, StoreError> {
         let retry = |pool: sqlx::PgPool| async move {
-            let mut transaction = pool.begin().await?;
+            let mut transaction = begin(&pool).await?;
             let retry = sqlx::query_as(RETRY_ONE).bind(id);
             let row: Option<(String, String, String)> =
                 retry.fetch_optional(&mut *transaction).await?;
@@ -267,7 +267,7 @@ impl Outbox {
         cause: &Cause,
     ) -> Result<Option<usize>, StoreError> {
         let retry = |pool: sqlx::PgPool| async move {
-            let mut transaction = pool.begin().await?;
+            let mut transaction = begin(&pool).await?;
             let known = sqlx::query_scalar(IS_KNOWN).bind(receiver);
             if !known.fetch_one(&mut *transaction).await? {
                 return Ok(None);

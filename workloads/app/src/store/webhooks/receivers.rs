@@ -4,8 +4,8 @@
 //! one pod of one Deployment, therefore stores its receivers again and again, and none that it has goes in between.
 
 use anyhow::Context;
-use shortener_common::database::StoreError;
-use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, postgres::PgConnectOptions};
+use shortener_common::database::{StoreError, begin};
+use sqlx::{ConnectOptions, Connection, PgPool, PgTransaction, postgres::PgConnectOptions};
 
 use super::Outbox;
 use crate::{
@@ -39,8 +39,11 @@ pub async fn apply(options: PgConnectOptions, receivers: &Receivers) -> anyhow::
         .connect()
         .await
         .context("cannot store the receivers")?;
-    let stored = store(&mut connection, receivers).await;
-    stored.context("cannot store the receivers")?;
+    let stored = async {
+        let transaction = connection.begin().await?;
+        store(transaction, receivers).await
+    };
+    stored.await.context("cannot store the receivers")?;
     let _ = connection.close().await;
     Ok(())
 }
@@ -51,19 +54,15 @@ impl Outbox {
     /// # Errors
     /// Fails if the database is down.
     pub async fn store_receivers(&self, receivers: &Receivers) -> Result<(), StoreError> {
-        let stored = |pool: PgPool| async move {
-            let mut connection = pool.acquire().await?;
-            store(&mut connection, receivers).await
-        };
+        let stored = |pool: PgPool| async move { store(begin(&pool).await?, receivers).await };
         self.0.run("INSERT webhook_receivers", stored).await
     }
 }
 
 async fn store(
-    connection: &mut PgConnection,
+    mut transaction: PgTransaction<'_>,
     Receivers(receivers): &Receivers,
 ) -> Result<(), sqlx::Error> {
-    let mut transaction = connection.begin().await?;
     sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
     let names: Vec<&str> = receivers.iter().map(|receiver| &*receiver.name).collect();
     let remove = sqlx::query(REMOVE).bind(names);
