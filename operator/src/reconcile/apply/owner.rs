@@ -38,17 +38,26 @@ pub(super) async fn is_gone(scope: &Scope, identity: &StackIdentity, desired: &D
 }
 
 fn creates(scope: &Scope, identity: &StackIdentity, desired: &Desired) -> bool {
+    // Each field by name, so that no further kind is forgotten.
     let Desired {
         children,
+        database,
+        broker,
         gateway,
         monitoring,
-        ..
+        discarded: _,
+        released: _,
+        prunable: _,
+        spared: _,
+        held: _,
     } = desired;
     children.lacks_one(scope, identity)
-        || gateway
-            .as_ref()
-            .is_some_and(|objects| objects.lacks_one(scope, identity))
-        || monitoring
-            .as_ref()
-            .is_some_and(|objects| objects.lacks_one(scope, identity))
+        || lacks_one(database.as_ref(), scope, identity)
+        || lacks_one(broker.as_ref(), scope, identity)
+        || lacks_one(gateway.as_ref(), scope, identity)
+        || lacks_one(monitoring.as_ref(), scope, identity)
+}
+
+fn lacks_one(group: Option<&impl Group>, scope: &Scope, identity: &StackIdentity) -> bool {
+    group.is_some_and(|objects| objects.lacks_one(scope, identity))
 }
