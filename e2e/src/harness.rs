@@ -17,6 +17,7 @@ mod meter;
 mod node;
 mod operator;
 mod outages;
+mod page;
 mod pods;
 mod program;
 mod release;
@@ -41,6 +42,7 @@ pub use merge::merge;
 pub use meter::{Meter, Reading};
 pub use node::{freeze_api_server, node_address, node_name};
 pub use operator::{OPERATOR_NAMESPACE, Operator};
+pub use page::{commands, paste};
 pub use pods::{
     await_replaced, is_ready, log_lines, output_of, pods_of, restricted_container, restricted_pod,
     run_script, settled, uids_of,

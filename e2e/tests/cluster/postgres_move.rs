@@ -5,10 +5,9 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Provider, Space, Stack, Writer, await_condition, checkout, kubectl, kubectl_with_input, psql,
-    restricted_container, restricted_pod, run,
+    Provider, Space, Stack, Writer, await_condition, checkout, kubectl, kubectl_with_input, paste,
+    psql, restricted_container, restricted_pod,
 };
-use tokio::process::Command;
 
 /// Returns the commands of the page after a text.
 fn commands(after: &str) -> Result<String> {
@@ -17,22 +16,12 @@ fn commands(after: &str) -> Result<String> {
     let from = section.and_then(|(_, section)| section.split_once(after));
     let block = from.and_then(|(_, rest)| rest.split_once("```sh\n")?.1.split_once("```"));
     let (block, _) = block.with_context(|| format!("the page has no commands after {after}"))?;
-    Ok(block.replace("demo", "acme"))
+    Ok(block.to_owned())
 }
 
 /// Runs the commands of the page after a text.
 async fn step(stack: &Stack, after: &str) -> Result<String> {
     paste(stack, &commands(after)?).await
-}
-
-/// Runs commands in the namespace of a stack.
-async fn paste(stack: &Stack, commands: &str) -> Result<String> {
-    let namespace = &stack.namespace;
-    let script = format!(
-        "kubectl() {{ command kubectl --namespace {namespace} \"$@\"; }}
-{commands}"
-    );
-    run(Command::new("bash").args(["-c", &script]), "").await
 }
 
 /// Cuts the dump of the newest backup.

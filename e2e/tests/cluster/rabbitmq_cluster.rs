@@ -1,11 +1,12 @@
 //! A broker of three members that RabbitMQ's real operator runs: members that die, a stack that stops, and the end of it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use shortener_e2e::{
-    GatewayClient, Job, Provider, Space, Stack, await_condition, kubectl, merge, small, wait_job,
+    GatewayClient, Job, Provider, Space, Stack, await_condition, commands, kubectl, merge, paste,
+    small, wait_job,
 };
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -17,16 +18,23 @@ const MADE_AGAIN: &str = "RabbitmqCluster= ";
 /// Label of the members' pods.
 const PODS: &str = "--selector=app.kubernetes.io/name=acme-mq";
 
-fn spec() -> Value {
+/// Jobs that wait while a stack changes its broker, each of which takes a second.
+const WAITING: usize = 20;
+
+/// Returns a broker that fits into the cluster of the tests.
+fn cluster() -> Value {
     let mut resources = small();
     merge(&mut resources, json!({"limits": {"memory": "512Mi"}}));
-    let cluster = json!({
+    json!({
         "storage": "512Mi",
         "template": {"resources": resources, "delayStartSeconds": 5},
-    });
+    })
+}
+
+fn spec() -> Value {
     json!({
         "profiles": ["queue"],
-        "queue": {"managed": null, "rabbitmqCluster": cluster},
+        "queue": {"managed": null, "rabbitmqCluster": cluster()},
     })
 }
 
@@ -152,6 +160,34 @@ async fn members_that_die_take_no_accepted_job_along() -> Result<()> {
         none_is_done_twice(&stack).await?;
         stops_and_starts(&stack, &gateway).await?;
         ends(&stack).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn accepted_jobs_are_done_when_a_stack_changes_from_a_managed_broker() -> Result<()> {
+    Space::with("broker-change", async |space| {
+        let spec = json!({"profiles": ["queue"]});
+        let (stack, gateway) = space.serve(Provider::IngressNginx, spec).await?;
+        stack.until("WorkersReady", "True").await?;
+        let mut jobs = Vec::new();
+        for _ in 0..WAITING {
+            jobs.push(gateway.enqueue(&wait_job(1000)).await?);
+        }
+        let begin = Instant::now();
+        // The one of the page is larger than the cluster of the tests.
+        let on_the_page = r#"{"replicas":3,"storage":"10Gi"}"#;
+        for step in commands("high-availability.md", "### From a managed broker")? {
+            let step = step.replace(on_the_page, &cluster().to_string());
+            let printed = paste(&stack, &step).await?;
+            ensure!(printed.contains(" done"), "{printed}");
+        }
+        println!("no job was accepted for {} s", begin.elapsed().as_secs());
+        jobs.push(gateway.enqueue(&wait_job(0)).await?);
+        for job in &jobs {
+            gateway.wait_for_job_status(&job.id, "done").await?;
+        }
+        is_on_every_member(&stack).await
     })
     .await
 }
