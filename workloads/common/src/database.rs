@@ -44,6 +44,8 @@ use crate::{
 
 /// The state (SQLSTATE) of a statement that the server cut short. It answers, so it is no outage.
 const STATEMENT_TIMEOUT: &str = "57014";
+/// The state (SQLSTATE) of a write that a read-only server or database refuses.
+pub const READ_ONLY: &str = "25006";
 
 /// Connection pools that are valid for one uninterrupted period in which the database is up.
 #[derive(Clone, Debug)]
@@ -294,7 +296,7 @@ impl Database {
             let code = refusal.code().unwrap_or_default();
             let passing = match &*code {
                 STATEMENT_TIMEOUT => return StoreError::TimedOut(error.to_string()),
-                "25006" => {
+                READ_ONLY => {
                     self.probes.reconnect.store(true, Ordering::Relaxed);
                     true
                 }

@@ -10,7 +10,7 @@ use std::{
 
 use shortener_common::{
     backends::Unusable,
-    database::{is_refused_by_pooler, no_answer, unusable},
+    database::{READ_ONLY, is_refused_by_pooler, no_answer, unusable},
     tls,
 };
 use sqlx::{
@@ -246,8 +246,9 @@ pub(super) fn failure(error: &sqlx::Error) -> (Unusable, Option<Retry>) {
 }
 
 /// Applies missing migrations, each in a transaction that looks whether another pod has applied it meanwhile. Those that are
-/// there already take no lock, so that pods which start together do not wait for each other. Returns false if another program
-/// migrates the database.
+/// there already take no lock, so that pods which start together do not wait for each other. Without a missing one nothing is
+/// written, so that pods start while a database that moves is read-only. Returns false if another program migrates the
+/// database.
 async fn run(
     migrator: &Migrator,
     connection: &mut PgConnection,
@@ -274,23 +275,30 @@ async fn run(
         }
         transaction.commit().await?;
     }
-    // Nothing is missing now. This compares the checksums.
-    migrator.run(connection).await?;
     Ok(true)
 }
 
 /// Returns true if a migration was applied.
+///
+/// # Errors
+/// Fails if other statements were applied in its name.
 async fn is_applied(
     migration: &Migration,
     connection: &mut PgConnection,
-) -> Result<bool, sqlx::Error> {
+) -> Result<bool, MigrateError> {
     let begun = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL");
     if !begun.fetch_one(&mut *connection).await? {
         return Ok(false);
     }
-    let query = "SELECT EXISTS (SELECT FROM _sqlx_migrations WHERE version = $1)";
+    let query = "SELECT checksum FROM _sqlx_migrations WHERE version = $1";
     let query = sqlx::query_scalar(query).bind(migration.version);
-    query.fetch_one(connection).await
+    let applied: Option<Vec<u8>> = query.fetch_optional(connection).await?;
+    match applied {
+        Some(checksum) if checksum[..] != migration.checksum[..] => {
+            Err(MigrateError::VersionMismatch(migration.version))
+        }
+        applied => Ok(applied.is_some()),
+    }
 }
 
 /// Builds the index of a migration beside writes. That takes a session outside a transaction; the transaction of the
@@ -327,7 +335,7 @@ fn retry(error: &sqlx::Error) -> Option<Retry> {
             if code == LOCKED {
                 return Some(Retry::Locked);
             }
-            let passing = ["57P", "53", "08", "25006"];
+            let passing = ["57P", "53", "08", READ_ONLY];
             let is_passing = passing.iter().any(|class| code.starts_with(class));
             is_passing.then_some(Retry::Unready)
         }

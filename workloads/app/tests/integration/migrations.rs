@@ -7,13 +7,14 @@ use serde_json::json;
 use shortener_app::store::migrate::{apply, migrate, migrator, migrator_of};
 use shortener_testing::database::TestDatabase;
 use sqlx::{
-    ConnectOptions, Executor, PgConnection, SqlSafeStr,
+    AssertSqlSafe, ConnectOptions, Executor, PgConnection, SqlSafeStr,
     migrate::{Migration, MigrationType, Migrator},
 };
 use tokio::time::sleep;
 
 use crate::{
     client::{get, post, shorten},
+    process::{migrated, start},
     support::{App, Blocker},
 };
 
@@ -145,4 +146,37 @@ async fn what_an_interrupted_build_of_an_index_left_is_replaced() {
     let built = indexes(&mut connection).await;
     let replaced = built.iter().find(|(name, _)| name == "link_keys_by_age");
     assert!(replaced.unwrap().1.contains("(created_at)"), "{built:?}");
+}
+
+#[tokio::test]
+async fn a_pod_starts_while_its_database_is_read_only_and_the_next_one_stores_its_receivers() {
+    let database = TestDatabase::new().await;
+    let url = migrated(&database).await;
+    let mut connection = database.connect().await.unwrap();
+    let receiver = "INSERT INTO webhook_receivers (name, url, events) VALUES ('old', 'https://old.example/', '{}')";
+    connection.execute(receiver).await.unwrap();
+    let name = database.get_database().unwrap();
+    for (read_only, kept) in [("on", 1), ("off", 0)] {
+        let set = format!("ALTER DATABASE {name} SET default_transaction_read_only = {read_only}");
+        connection.execute(AssertSqlSafe(set)).await.unwrap();
+        let process = start(&["migrate"], &[("DATABASE_URL", &url)]);
+        assert!(process.exit().await.success(), "{read_only}");
+        let receivers = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM webhook_receivers");
+        assert_eq!(receivers.fetch_one(&mut connection).await.unwrap(), kept);
+    }
+}
+
+#[tokio::test]
+async fn a_migration_that_has_changed_since_it_was_applied_is_refused() {
+    let database = TestDatabase::new().await;
+    migrate((*database).clone(), PATIENT).await.unwrap();
+    let mut connection = database.connect().await.unwrap();
+    let change = "UPDATE _sqlx_migrations SET checksum = '' WHERE version = 2";
+    connection.execute(change).await.unwrap();
+    let refused = migrate((*database).clone(), PATIENT).await.unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("migration 2 was previously applied"),
+        "{refused}"
+    );
 }

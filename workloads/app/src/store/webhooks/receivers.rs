@@ -4,7 +4,7 @@
 //! one pod of one Deployment, therefore stores its receivers again and again, and none that it has goes in between.
 
 use anyhow::Context;
-use shortener_common::database::{StoreError, begin};
+use shortener_common::database::{READ_ONLY, StoreError, begin};
 use sqlx::{ConnectOptions, Connection, PgPool, PgTransaction, postgres::PgConnectOptions};
 
 use super::Outbox;
@@ -29,7 +29,8 @@ const REMOVE: &str = "WITH gone AS (DELETE FROM webhook_receivers WHERE name <> 
     DELETE FROM webhook_deliveries WHERE receiver IN (SELECT name FROM gone)";
 
 /// Stores the receivers. Those that are not in the list go with what was not delivered to them, once no program has had them
-/// for five minutes; at once if the list is empty.
+/// for five minutes; at once if the list is empty. A read-only database keeps those that it has: it moves, and the pods that
+/// start after the move store theirs.
 ///
 /// # Errors
 /// Fails if the database is down.
@@ -43,7 +44,12 @@ pub async fn apply(options: PgConnectOptions, receivers: &Receivers) -> anyhow::
         let transaction = connection.begin().await?;
         store(transaction, receivers).await
     };
-    stored.await.context("cannot store the receivers")?;
+    match stored.await {
+        Err(error) if is_read_only(&error) => {
+            tracing::warn!(event = "webhook_receivers_failed", error.message = %error, "webhook_receivers_failed");
+        }
+        stored => stored.context("cannot store the receivers")?,
+    }
     let _ = connection.close().await;
     Ok(())
 }
@@ -57,6 +63,11 @@ impl Outbox {
         let stored = |pool: PgPool| async move { store(begin(&pool).await?, receivers).await };
         self.0.run("INSERT webhook_receivers", stored).await
     }
+}
+
+fn is_read_only(error: &sqlx::Error) -> bool {
+    let refusal = error.as_database_error();
+    refusal.is_some_and(|refusal| refusal.code().as_deref() == Some(READ_ONLY))
 }
 
 async fn store(
