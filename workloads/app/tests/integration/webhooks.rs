@@ -10,10 +10,11 @@ use shortener_app::{
     store::{
         management::Management,
         migrate::migrate,
-        webhooks::{Outbox, receivers},
+        webhooks::{EXCESS_BATCH, Outbox, receivers},
     },
     webhooks::{Receivers, schedule::Failure},
 };
+use shortener_common::config::LIMITS;
 use shortener_testing::database::TestDatabase;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
 use tokio::time::timeout;
@@ -428,6 +429,44 @@ async fn a_receiver_that_is_removed_takes_its_deliveries_with_it() {
     assert_eq!(rows(&mut connection, urls).await, ["https://c.example/"]);
     migrated("[]").await;
     assert_eq!(rows(&mut connection, EVENTS).await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_sender_removes_a_receiver_with_many_deliveries_in_steps() {
+    let (database, mut connection) = with_receivers(&[("old", "https://old.example/")]).await;
+    for statement in [
+        format!(
+            "INSERT INTO webhook_deliveries (receiver, event, code) \
+            SELECT 'old', 'link.created', 'a' FROM generate_series(0, {EXCESS_BATCH})"
+        ),
+        "UPDATE webhook_receivers SET seen_at = now() - interval '6 min'".to_owned(),
+    ] {
+        connection.execute(AssertSqlSafe(statement)).await.unwrap();
+    }
+    let outbox = Outbox::new(access(&database).await);
+    let own = setting(&[("crm", "https://example.com/")]);
+    let own: Receivers = own.parse().unwrap();
+    let left = "SELECT name || ' ' || (SELECT count(*) FROM webhook_deliveries WHERE receiver = name) \
+        FROM webhook_receivers ORDER BY name";
+    for expected in [&["crm 0", "old 1"][..], &["crm 0"]] {
+        outbox.store_receivers(&own).await.unwrap();
+        assert_eq!(rows(&mut connection, left).await, expected);
+    }
+    let all = "SELECT count(*)::text FROM webhook_deliveries";
+    assert_eq!(rows(&mut connection, all).await, ["0"]);
+}
+
+#[tokio::test]
+async fn a_sender_does_not_wait_for_another_program_without_a_limit() {
+    let (database, mut connection) = with_receivers(&[]).await;
+    let lock = "SELECT pg_advisory_lock(hashtextextended('shortener-webhooks', 0))";
+    connection.execute(lock).await.unwrap();
+    let outbox = Outbox::new(access(&(*database).clone().options(LIMITS)).await);
+    let stored = outbox.store_receivers(&"[]".parse().unwrap()).await;
+    stored.unwrap_err();
+    let waiting = "SELECT query FROM pg_stat_activity \
+        WHERE datname = current_database() AND wait_event = 'advisory'";
+    until(&mut connection, waiting, &[]).await;
 }
 
 #[tokio::test]

@@ -7,15 +7,17 @@ use anyhow::Context;
 use shortener_common::database::{READ_ONLY, StoreError, begin};
 use sqlx::{ConnectOptions, Connection, PgPool, PgTransaction, postgres::PgConnectOptions};
 
-use super::Outbox;
+use super::{EXCESS_BATCH, Outbox};
 use crate::{
     store::migrate::APPLICATION,
     webhooks::{Receiver, Receivers},
 };
 
-/// Nothing limits the statements: many deliveries may go with a receiver. The lock keeps other pods away.
-const BEGIN: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; \
-    SELECT pg_advisory_xact_lock(hashtextextended('shortener-webhooks', 0))";
+/// Lifts the limits of the session: many deliveries may go with a receiver, and `app migrate` waits for that.
+const UNLIMITED: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
+
+/// Keeps other pods away.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('shortener-webhooks', 0))";
 
 /// A receiver that begins to get expired links gets those that expire from then on.
 const UPSERT: &str = "INSERT INTO webhook_receivers (name, url, events) VALUES ($1, $2, $3) \
@@ -23,10 +25,14 @@ const UPSERT: &str = "INSERT INTO webhook_receivers (name, url, events) VALUES (
         expired_at = CASE WHEN 'link.expired' = ANY (webhook_receivers.events) \
             THEN webhook_receivers.expired_at ELSE now() END, seen_at = now()";
 
-/// Without any receiver there is no sender that could remove them later.
-const REMOVE: &str = "WITH gone AS (DELETE FROM webhook_receivers WHERE name <> ALL ($1) \
-        AND (cardinality($1) = 0 OR seen_at < now() - interval '5 minutes') RETURNING name) \
-    DELETE FROM webhook_deliveries WHERE receiver IN (SELECT name FROM gone)";
+/// Removes up to `$2` deliveries to receivers that are not in the list, and these receivers if they have no more. Without any
+/// receiver there is no sender that could remove them later.
+const REMOVE: &str = "WITH old AS (SELECT name FROM webhook_receivers WHERE name <> ALL ($1) \
+        AND (cardinality($1) = 0 OR seen_at < now() - interval '5 minutes')), \
+    found AS (SELECT id FROM webhook_deliveries WHERE receiver IN (SELECT name FROM old) LIMIT $2), \
+    gone AS (DELETE FROM webhook_deliveries WHERE id IN (SELECT id FROM found)) \
+    DELETE FROM webhook_receivers WHERE name IN (SELECT name FROM old) \
+        AND (SELECT count(*) FROM found) < $2";
 
 /// Stores the receivers. Those that are not in the list go with what was not delivered to them, once no program has had them
 /// for five minutes; at once if the list is empty. A read-only database keeps those that it has: it moves, and the pods that
@@ -41,8 +47,9 @@ pub async fn apply(options: PgConnectOptions, receivers: &Receivers) -> anyhow::
         .await
         .context("cannot store the receivers")?;
     let stored = async {
-        let transaction = connection.begin().await?;
-        store(transaction, receivers).await
+        let mut transaction = connection.begin().await?;
+        sqlx::raw_sql(UNLIMITED).execute(&mut *transaction).await?;
+        store(transaction, receivers, i64::MAX).await
     };
     match stored.await {
         Err(error) if is_read_only(&error) => {
@@ -55,12 +62,15 @@ pub async fn apply(options: PgConnectOptions, receivers: &Receivers) -> anyhow::
 }
 
 impl Outbox {
-    /// Stores the receivers as [`apply`] does.
+    /// Stores the receivers as [`apply`] does, within the limits of a session. A receiver that has many deliveries goes in
+    /// several of these steps.
     ///
     /// # Errors
     /// Fails if the database is down.
     pub async fn store_receivers(&self, receivers: &Receivers) -> Result<(), StoreError> {
-        let stored = |pool: PgPool| async move { store(begin(&pool).await?, receivers).await };
+        let stored = |pool: PgPool| async move {
+            store(begin(&pool).await?, receivers, EXCESS_BATCH as i64).await
+        };
         self.0.run("INSERT webhook_receivers", stored).await
     }
 }
@@ -73,10 +83,11 @@ fn is_read_only(error: &sqlx::Error) -> bool {
 async fn store(
     mut transaction: PgTransaction<'_>,
     Receivers(receivers): &Receivers,
+    removed_at_most: i64,
 ) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
+    sqlx::raw_sql(LOCK).execute(&mut *transaction).await?;
     let names: Vec<&str> = receivers.iter().map(|receiver| &*receiver.name).collect();
-    let remove = sqlx::query(REMOVE).bind(names);
+    let remove = sqlx::query(REMOVE).bind(names).bind(removed_at_most);
     remove.execute(&mut *transaction).await?;
     for Receiver { name, url, events } in receivers {
         let upsert = sqlx::query(UPSERT).bind(name).bind(url.as_str());
