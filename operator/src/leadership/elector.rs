@@ -112,7 +112,12 @@ impl Elector {
     /// Ends the writes and releases the lease if this process holds it, so that another replica takes over at once.
     pub async fn release(&mut self) {
         self.write_deadline.end();
-        match self.give_back().await {
+        let mut released = self.give_back().await;
+        if released.as_ref().is_err_and(is_conflict) {
+            // A write that was given up has arrived in between.
+            released = self.give_back().await;
+        }
+        match released {
             Ok(true) => info!(lease.name = %self.name, "released the lease"),
             Ok(false) => {}
             Err(error) => {
@@ -175,19 +180,26 @@ impl Elector {
         Ok(true)
     }
 
+    /// Removes this process from the lease. A write that was given up may still arrive and name it, so the lease is then
+    /// written also if it names nobody: the later write fails. Returns true if the lease was written.
     async fn give_back(&mut self) -> Result<bool, kube::Error> {
         if self.observed.is_none() {
             return Ok(false);
         }
         let lease = self.api.get_opt(&self.name).await?;
-        let observed = self.candidate.look(None, lease, Instant::now());
-        let held = self.candidate.holds(&observed);
+        let observed = self
+            .candidate
+            .look(self.observed.take(), lease, Instant::now());
+        let may_arrive = self.uncertain
+            && (observed.lease().is_none()
+                || self.candidate.step(&observed, Instant::now()) == ElectionStep::Take);
+        let gives = may_arrive || self.candidate.holds(&observed);
         self.observed = Some(observed);
-        if held {
-            self.swap(|candidate, seen| candidate.released(seen))
+        if gives {
+            self.swap(|candidate, seen| candidate.released(seen, Timestamp::now()))
                 .await?;
         }
-        Ok(held)
+        Ok(gives)
     }
 
     async fn swap(

@@ -28,7 +28,7 @@ use hyper::body::Bytes;
 use kube::client::Body;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use tokio::{sync::watch as signal, time::sleep};
+use tokio::{spawn, sync::watch as signal, time::sleep};
 use tower::{BoxError, Service};
 
 use faults::Plan;
@@ -87,7 +87,10 @@ impl FakeApiServer {
         let mutating = head.method != Method::GET;
         let fault = self.state().plan.next(mutating, &target(&head, &body));
         let carried_out = !matches!(fault, Some(Fault::LoseRequest | Fault::Refuse(_)));
-        let reached = !matches!(fault, Some(Fault::LoseRequest | Fault::Hang));
+        let reached = !matches!(
+            fault,
+            Some(Fault::LoseRequest | Fault::ArriveLate(_) | Fault::Hang)
+        );
         let answer = if carried_out && reached {
             self.carry_out(&head, &body)
         } else {
@@ -108,6 +111,13 @@ impl FakeApiServer {
             Some(Fault::AnswerLate(time)) => {
                 sleep(time).await;
                 answer
+            }
+            Some(Fault::ArriveLate(time)) => {
+                let arrival = async move {
+                    sleep(time).await;
+                    self.carry_out(&head, &body)
+                };
+                spawn(arrival).await?
             }
             Some(Fault::Hang) => pending().await,
         }

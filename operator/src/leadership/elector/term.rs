@@ -131,13 +131,13 @@ impl Candidate {
         lease
     }
 
-    /// Returns the lease without a holder.
-    pub fn released(&self, seen: Option<&Lease>) -> Lease {
+    /// Returns the lease without a holder. The time makes it differ from every earlier one, because a write that changes
+    /// nothing leaves the resource version as it is.
+    pub fn released(&self, seen: Option<&Lease>, now: Timestamp) -> Lease {
         let mut lease = seen.cloned().unwrap_or_default();
-        lease
-            .spec
-            .get_or_insert_with(LeaseSpec::default)
-            .holder_identity = None;
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        spec.holder_identity = None;
+        spec.renew_time = Some(MicroTime(now));
         lease
     }
 }

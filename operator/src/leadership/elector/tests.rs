@@ -158,6 +158,51 @@ async fn releasing_hands_over_within_a_second() {
     assert_eq!(holder(&server).as_deref(), Some("b"));
 }
 
+/// Stops a replica whose write of the lease is still on its way after this time, and returns the holder of the lease after
+/// the write has arrived.
+async fn stopped(server: &FakeApiServer, mut replica: Replica, after: Duration) -> Option<String> {
+    server.fail_write(1, Fault::ArriveLate(SECOND));
+    let work = async {
+        replica.elector.acquire().await;
+        replica.elector.hold().await
+    };
+    assert!(timeout(after, work).await.is_err());
+    assert_eq!(server.pending_faults(), 0, "nothing was written in time");
+    replica.elector.release().await;
+    sleep(SECOND).await;
+    holder(server)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_arrives_after_the_release_does_not_take_the_lease() {
+    let server = FakeApiServer::default();
+    let soon = SECOND / 2;
+    // No lease exists, and then one without a holder.
+    let first = Replica::new(&server, "a");
+    let patience = first.elector.candidate.renew_interval() * 2;
+    assert_eq!(stopped(&server, first, patience + soon).await, None);
+    let next = Replica::new(&server, "b");
+    assert_eq!(stopped(&server, next, soon).await, None);
+    // Its holder died.
+    drop(Replica::leading(&server, "c").await);
+    let heir = Replica::new(&server, "d");
+    assert_eq!(stopped(&server, heir, DURATION + soon).await, None);
+    // It is renewed.
+    let leader = Replica::leading(&server, "e").await;
+    assert_eq!(stopped(&server, leader, soon).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_arrives_during_the_release_does_not_keep_the_lease() {
+    let server = FakeApiServer::default();
+    let mut leader = Replica::leading(&server, "a").await;
+    server.fail_write(1, Fault::ArriveLate(SECOND));
+    assert!(timeout(SECOND / 2, leader.elector.renew()).await.is_err());
+    server.fail_reads::<Lease>(Some(Fault::AnswerLate(SECOND)));
+    leader.elector.release().await;
+    assert_eq!(holder(&server), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_cannot_renew_steps_down_at_its_deadline() {
     for fault in [

@@ -18,6 +18,8 @@ pub enum Fault {
     CommitThenAnswer(u16),
     /// The server carries the request out at once and answers after this time.
     AnswerLate(Duration),
+    /// The server carries the request out after this time, whether or not the client still waits, and then answers.
+    ArriveLate(Duration),
     /// The server neither carries the request out nor answers.
     Hang,
 }
