@@ -65,15 +65,22 @@ impl Documents {
     /// documents become due after `delay` seconds. Returns true if the collection is new and there are documents.
     ///
     /// # Errors
-    /// Fails if the database or the store is down, or if the existing collection has another shape.
+    /// Fails if the database or the store is down, or if the existing collection has another shape. After a failed creation
+    /// all documents are due at once.
     pub async fn prepare(&self, store: &VectorStore, delay: f64) -> Result<bool, IndexError> {
         if store.open().await? {
             return Ok(false);
         }
         // Before the creation, so that no failure can leave a new collection whose documents count as indexed.
         let forgotten = self.forget(delay).await?;
-        let made = store.create().await?;
-        store.open().await?;
+        let made = match create(store).await {
+            Ok(made) => made,
+            Err(error) => {
+                // The store may have created it all the same. The next attempt then finds it, and nothing else fills it.
+                self.forget(0.0).await?;
+                return Err(error.into());
+            }
+        };
         tracing::info!(
             event = "collection_made",
             made,
@@ -157,6 +164,13 @@ impl Documents {
     }
 }
 
+/// Creates the collection and checks it. Returns true if it is new.
+async fn create(store: &VectorStore) -> Result<bool, VectorError> {
+    let made = store.create().await?;
+    store.open().await?;
+    Ok(made)
+}
+
 /// Writes to the store. A rejected write may mean that the collection was replaced, so the collection is checked
 /// again.
 async fn push(plan: &mut Plan, store: &VectorStore) -> Result<(), VectorError> {
@@ -195,12 +209,28 @@ async fn note(
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use prometheus_client::registry::Registry;
     use qdrant_client::qdrant::Distance;
     use serde_json::json;
-    use shortener_testing::database::TestDatabase;
+    use shortener_testing::{
+        broker::until,
+        database::TestDatabase,
+        vector::{Collection, url_at},
+    };
+    use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt, copy},
+        net::{TcpListener, TcpStream},
+        sync::watch,
+    };
 
     use super::*;
-    use crate::{documents::tests::documents, queue::origin::Origin};
+    use crate::{
+        documents::tests::documents,
+        queue::origin::Origin,
+        vector::{VectorArgs, VectorMetrics},
+    };
 
     const LINE: Shape = Shape {
         size: 1,
@@ -248,5 +278,87 @@ mod tests {
             left = documents.settle(plan, &left).await.unwrap();
             assert_eq!(left, rest);
         }
+    }
+
+    #[derive(Parser)]
+    struct Settings {
+        #[command(flatten)]
+        vector: VectorArgs,
+    }
+
+    /// Returns a store whose requests arrive, and whose answers do so while they are not withheld.
+    async fn store_before(collection: &Collection, withheld: watch::Receiver<bool>) -> VectorStore {
+        let (listener, server) = (TcpListener::bind("127.0.0.1:0").await, collection.address());
+        let listener = listener.unwrap();
+        let mut settings = Settings::parse_from(["program"]).vector;
+        settings.vector_url = Some(url_at(listener.local_addr().unwrap()));
+        settings.vector_api_key = Some(collection.key.clone());
+        settings.vector_collection.clone_from(&collection.name);
+        tokio::spawn(async move {
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                let server = TcpStream::connect(&server).await.unwrap();
+                tokio::spawn(forward(client, server, withheld.clone()));
+            }
+        });
+        let metrics = || VectorMetrics::register(&mut Registry::default());
+        VectorStore::new(&settings, metrics).unwrap().unwrap()
+    }
+
+    async fn forward(client: TcpStream, server: TcpStream, mut withheld: watch::Receiver<bool>) {
+        let (mut requests, mut to_client) = client.into_split();
+        let (mut answers, mut to_server) = server.into_split();
+        tokio::spawn(async move { copy(&mut requests, &mut to_server).await });
+        let mut bytes = [0; 4096];
+        while let Ok(read @ 1..) = answers.read(&mut bytes).await {
+            let is_open = withheld.wait_for(|withheld| !withheld).await.is_ok();
+            if !is_open || to_client.write_all(&bytes[..read]).await.is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Waits until a statement waits for a lock.
+    async fn is_blocked(database: &PgConnectOptions) {
+        let pool = sqlx::PgPool::connect_lazy_with(database.clone());
+        until("a statement that waits", async || {
+            let waiting = "SELECT count(*) FROM pg_stat_activity \
+                WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            let waiting = sqlx::query_scalar::<_, i64>(waiting).fetch_one(&pool);
+            match waiting.await.unwrap() {
+                0 => Err("none".to_owned()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_collection_that_was_created_without_an_answer_is_filled_soon() {
+        let (database, collection) = (TestDatabase::new().await, Collection::default());
+        let documents = documents(&database).await;
+        let put = documents.put(id(1), &[1.0; 4], "{}".into(), &Origin::Internal);
+        put.await.unwrap();
+        let (withhold, withheld) = watch::channel(false);
+        let store = store_before(&collection, withheld).await;
+        let mut connection = database.connect().await.unwrap();
+        let lock = "BEGIN; SELECT FROM documents FOR UPDATE";
+        connection.execute(lock).await.unwrap();
+        let withholding = async {
+            // The store has answered that there is no collection.
+            is_blocked(&database).await;
+            withhold.send_replace(true);
+            connection.execute("COMMIT").await.unwrap();
+        };
+        let (prepared, ()) = tokio::join!(documents.prepare(&store, 600.0), withholding);
+        let error = prepared.unwrap_err();
+        assert!(matches!(error, IndexError::Vector(_)), "{error}");
+        until("the collection", async || {
+            let info = collection.info().await;
+            info.ok_or_else(|| "it does not exist".to_owned())
+        })
+        .await;
+        let is_due = sqlx::query_scalar::<_, bool>("SELECT due_at <= now() FROM documents");
+        assert!(is_due.fetch_one(&mut connection).await.unwrap());
     }
 }
