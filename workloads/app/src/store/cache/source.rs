@@ -11,7 +11,9 @@ use redis::{
     io::tcp::TcpSettings,
     sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
 };
-use shortener_common::{config::given, telemetry::call::Server, tls::ClientTls};
+use shortener_common::{
+    config::given, telemetry::call::Server, time_limits::CACHE_SENDING, tls::ClientTls,
+};
 
 use super::channel::Channel;
 use crate::config::{CacheArgs, CacheMode};
@@ -124,9 +126,12 @@ fn connection_info(url: &str) -> anyhow::Result<ConnectionInfo> {
     Ok(info.set_tcp_settings(tcp()))
 }
 
-/// Disables Nagle's algorithm: requests share the connection, and no command may wait for the answer to another.
+/// Disables Nagle's algorithm: requests share the connection, and no command may wait for the answer to another. A command
+/// that the network holds back for long is never carried out, because others may have followed it over another connection.
 fn tcp() -> TcpSettings {
-    TcpSettings::default().set_nodelay(true)
+    TcpSettings::default()
+        .set_nodelay(true)
+        .set_user_timeout(CACHE_SENDING)
 }
 
 /// Returns the login of the URL, overridden by the separate settings.
@@ -279,6 +284,12 @@ mod tests {
         let info = single(&["--cache-url", "redis://cache"]);
         assert!(info.tcp_settings().nodelay());
         assert_eq!(*info.addr(), ConnectionAddr::Tcp("cache".to_owned(), 6379));
+    }
+
+    #[test]
+    fn a_command_that_the_network_holds_back_for_long_is_never_carried_out() {
+        let info = single(&["--cache-url", "redis://cache"]);
+        assert_eq!(info.tcp_settings().user_timeout(), Some(CACHE_SENDING));
     }
 
     #[test]
