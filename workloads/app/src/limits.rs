@@ -125,7 +125,8 @@ pub struct Limit {
     quota: Quota,
 }
 
-/// A question to the shared bucket of a client. If it is dropped, the request does not count there.
+/// A question to the shared bucket of a client. If it is dropped after it was sent, the bucket may count the request and the
+/// report all the same, and the next question reports the same tokens again. The limit is then stricter, and never looser.
 pub struct Question<'a> {
     limit: &'a Limit,
     client: LimitedClient,
