@@ -13,6 +13,10 @@ use crate::{
 pub(super) const MAX: i32 = 200;
 /// Connections that each pod of a pooler accepts. While the others are away, it has those of every program.
 pub(super) const OF_POOLER: i32 = 2000;
+/// Pods of a pooler beside the others, while their template changes.
+pub(super) const POOLER_SURGE: i32 = 1;
+/// Sessions that keep every core of a server busy.
+const BUSY: i32 = 50;
 /// Connections to a server behind a pooler that do not go through it: those of [`OTHERS`], of the pooler to look up passwords,
 /// and of the migrations of up to 50 pods that start together, which use the server itself.
 const PAST_POOLER: i32 = OTHERS + 20 + 50;
@@ -31,8 +35,7 @@ const BESIDE: i32 = 2;
 const POOLS: [i32; 3] = [10, 5, 2];
 
 const _: () = {
-    // Fifty sessions keep every core of a server busy.
-    assert!(MAX - PAST_POOLER >= 50);
+    assert!(MAX - PAST_POOLER >= BUSY);
     // A pooler is worth a hop only if it accepts far more than the server.
     assert!(OF_POOLER >= 10 * MAX);
 };
@@ -57,10 +60,14 @@ fn accepted(stack: &ValidatedStack) -> (i32, &'static str) {
     }
 }
 
-/// Returns the sessions that each of so many pods of a pooler may open to the server. A rollout has one pod more.
+/// Returns the sessions that all pods of a pooler may open to the server together.
+fn shared(stack: &ValidatedStack) -> i32 {
+    stack.cluster.as_ref().map_or(MAX, of_server) - PAST_POOLER
+}
+
+/// Returns the sessions that each of so many pods of a pooler may open to the server.
 pub(super) fn sessions(stack: &ValidatedStack, instances: i32) -> i32 {
-    let server = stack.cluster.as_ref().map_or(MAX, of_server);
-    ((server - PAST_POOLER) / (instances + 1)).max(1)
+    (shared(stack) / (instances + POOLER_SURGE)).max(1)
 }
 
 /// Returns the largest number of pods of a rollout of the app.
@@ -102,13 +109,27 @@ pub(in crate::plan) fn smaller_pool(stack: &ValidatedStack) -> Option<i32> {
     Some(pool(stack)).filter(|pool| *pool != default)
 }
 
-/// Returns the verdict on a database that is ready and to which the pods may open more connections than it accepts.
+/// Returns the verdict on a database that is ready and to which the pods may open more connections than it accepts, or whose
+/// pooler has too few of them.
 pub(super) fn verdict(stack: &ValidatedStack, ready: Verdict) -> Verdict {
+    if ![PODS_READY, CLUSTER_READY].contains(&ready.reason) {
+        return ready;
+    }
+    if stack.pooler.is_some() && shared(stack) < BUSY {
+        return Verdict::yes(
+            "ConnectionsExceeded",
+            format!(
+                "a server of the Cluster accepts too few connections for the pooler: raise postgresql.parameters.max_connections in \
+                 database.cloudNativePG.template to {} or more, or remove database.cloudNativePG.pooler",
+                PAST_POOLER + BUSY
+            ),
+        );
+    }
     let workers = stack.queue.as_ref().map(|queue| queue.workers.most() + 1);
     let of_app = app_pods(stack) * (pool(stack) + BESIDE);
     let all = others(stack) + of_app + workers.unwrap_or_default() * OF_WORKER;
     let (accepted, by) = accepted(stack);
-    if all <= accepted || ![PODS_READY, CLUSTER_READY].contains(&ready.reason) {
+    if all <= accepted {
         return ready;
     }
     let remedy = match (&stack.pooler, &stack.cluster) {
@@ -219,9 +240,27 @@ mod tests {
         assert_eq!((pool, reason, sessions), (10, CLUSTER_READY, Some(41)));
         let (.., sessions) = found(json!({"pooler": {"instances": 1}, "template": more}));
         assert_eq!(sessions, Some(412));
-        let few = json!({"postgresql": {"parameters": {"max_connections": "20"}}});
-        let (.., sessions) = found(json!({"pooler": {"instances": 9}, "template": few}));
-        assert_eq!(sessions, Some(1));
+    }
+
+    #[test]
+    fn a_server_with_few_connections_is_named_before_a_pooler_has_too_few_sessions() {
+        let found = |connections: i32, pooler: Value| {
+            let parameters = json!({"max_connections": connections.to_string()});
+            let stack = minimal_stack().cloud_native_pg(json!({
+                "pooler": pooler, "template": {"postgresql": {"parameters": parameters}},
+            }));
+            let ready = verdict(&stack, Verdict::yes(CLUSTER_READY, "3 of 3"));
+            assert!(ready.holds && !ready.fault, "{ready:?}");
+            (ready.reason, ready.message, sessions(&stack, 9))
+        };
+        let (reason, message, sessions) = found(20, json!({}));
+        assert_eq!((reason, sessions), ("ConnectionsExceeded", 1));
+        let remedy = "max_connections in database.cloudNativePG.template to 125 or more, or remove \
+            database.cloudNativePG.pooler";
+        assert!(message.ends_with(remedy), "{message}");
+        assert_eq!(found(124, json!({})).0, "ConnectionsExceeded");
+        assert_eq!(found(125, json!({})).0, CLUSTER_READY);
+        assert_eq!(found(60, Value::Null).0, CLUSTER_READY);
     }
 
     #[test]

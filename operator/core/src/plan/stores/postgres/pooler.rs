@@ -53,6 +53,11 @@ fn spec(stack: &ValidatedStack, wanted: &StorePooler) -> Map<String, Value> {
         "cluster": {"name": cloud_native_pg::name(&stack.identity.name)},
         "type": "rw",
         "instances": if stack.stopped { 0 } else { wanted.instances },
+        // The sessions of the server are shared with one pod more. The default, a quarter, is two of them from five pods on.
+        "deploymentStrategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": connections::POOLER_SURGE, "maxUnavailable": 0},
+        },
         "pgbouncer": {"poolMode": "transaction", "parameters": parameters(stack, wanted)},
         "template": template(stack),
     });
