@@ -72,6 +72,6 @@ pub(super) fn stands_alone() -> Rule {
 /// Returns the rule that a Cluster begins with a backup by its own means.
 pub(super) fn restores_by_itself() -> Rule {
     Rule::new("!(has(self.restoreFrom) && has(self.cloudNativePG))").message(
-        "database.restoreFrom needs a database that the operator manages, and database.cloudNativePG is set: set bootstrap in database.cloudNativePG.template, or use pg_restore",
+        "database.restoreFrom needs a database that the operator manages, and database.cloudNativePG is set: remove database.restoreFrom; the links of a managed database move without it, and a new Cluster takes bootstrap in database.cloudNativePG.template, or pg_restore",
     )
 }
