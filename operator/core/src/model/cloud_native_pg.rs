@@ -104,6 +104,11 @@ pub fn name(stack: &str) -> String {
     format!("{stack}-pg")
 }
 
+/// Returns the name of the Secret with the address of the database of a stack's Cluster, which CloudNativePG makes.
+pub fn secret(stack: &str) -> String {
+    format!("{}-app", name(stack))
+}
+
 /// Returns the host of the servers of a stack's Cluster that follow the one that takes the writes.
 pub fn replica_host(stack: &str) -> String {
     format!("{}-ro", name(stack))
@@ -120,7 +125,7 @@ pub fn reference(spec: &CloudNativePg, stack: &str) -> ExternalReference {
         .and_then(Value::as_str);
     ExternalReference {
         secret: SecretKeyRef {
-            name: format!("{cluster}-app"),
+            name: secret(stack),
             key: None,
         },
         tls: Some(ClientTls {

@@ -61,8 +61,8 @@ pub struct Facts {
     pub cluster: ClusterFact,
     /// True when the stack has a pooler to which a pod of its programs may still connect.
     pub pooler_in_use: bool,
-    /// The objects of a managed database, if the stack asks for a Cluster.
-    pub database_move: Option<MoveFacts>,
+    /// The objects of a move of the links to a Cluster, or back.
+    pub database_move: MoveFacts,
     /// The RabbitmqCluster, if the stack has one.
     pub broker_cluster: BrokerFact,
     /// The volume claim of the backups, if the spec has one and it exists.

@@ -82,6 +82,9 @@ pub struct ValidatedStack {
     pub pooler_in_use: bool,
     /// The move of the links from a managed database to the Cluster, while it lasts.
     pub database_move: Option<DatabaseMove>,
+    /// True while the programs have a database that takes no writes: its links move to a Cluster, or an error has interrupted
+    /// their move.
+    pub takes_no_writes: bool,
     /// The RabbitmqCluster that holds the queue, if the stack has one.
     pub broker_cluster: Option<BrokerCluster>,
     /// The cache for copies of links.
@@ -163,12 +166,6 @@ impl ValidatedStack {
     /// Returns the drill that takes a store away now.
     pub fn drill_of(&self, store: Component) -> Option<&ActiveDrill> {
         self.drill.as_ref().filter(|drill| drill.store == store)
-    }
-
-    /// Returns true while the links move to a Cluster and the programs have the managed database.
-    pub fn takes_no_writes(&self) -> bool {
-        let moving = self.database_move.as_ref();
-        moving.is_some_and(DatabaseMove::is_before_the_switch)
     }
 
     /// Returns true when the app publishes jobs. To a queue that is being drained it does not.

@@ -159,7 +159,7 @@ fn program(
         if let Some(spec) = &mut built.spec {
             spec.template = template.clone();
             // What they do would fail while the database takes no writes.
-            if component != Component::App && stack.takes_no_writes() {
+            if component != Component::App && stack.takes_no_writes {
                 spec.replicas = Some(0);
             }
         }

@@ -139,14 +139,23 @@ fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> 
         None if view.stack.is_held(component) => as_it_is(view, component),
         None => return None,
     };
+    let is_frozen = component == Component::Postgres && view.stack.takes_no_writes;
     // The verdict on a move says how far it is.
-    if component == Component::Postgres && failure.waits && view.stack.takes_no_writes() {
+    if is_frozen && failure.waits {
         return Some(verdict);
     }
-    let mut message = failure.message.clone();
-    if view.stack.is_held(component) && keeps_templates(view, component) {
-        message.push_str("; until then the pod templates of the app and the workers do not change");
-    }
+    let is_kept = view.stack.is_held(component) && keeps_templates(view, component);
+    let meanwhile = match (is_kept, is_frozen) {
+        (_, true) => "; until then writes get 503 and links redirect",
+        (true, false) => "; until then the pod templates of the app and the workers do not change",
+        (false, false) => "",
+    };
+    let message = format!("{}{meanwhile}", failure.message);
+    let verdict = Verdict {
+        holds: verdict.holds && !is_frozen,
+        serves: verdict.serves && !is_frozen,
+        ..verdict
+    };
     let is_passing = failure.waits || view.live.retried.get(&component) == Some(failure);
     Some(Verdict {
         fault: !is_passing,
@@ -217,7 +226,7 @@ fn webhooks(view: View<'_>) -> Option<Verdict> {
 fn rests(view: View<'_>) -> Option<Verdict> {
     let message =
         "its pods start when the links have moved to the Cluster; until then its work waits";
-    let rests = view.stack.takes_no_writes() && !view.stack.stopped;
+    let rests = view.stack.takes_no_writes && !view.stack.stopped;
     rests.then(|| Verdict::no("MoveInProgress", message).moving())
 }
 

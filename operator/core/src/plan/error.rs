@@ -145,7 +145,7 @@ pub enum ValidateError {
         /// Path in the template.
         path: String,
         /// Its problem with the remedy.
-        problem: &'static str,
+        problem: String,
     },
     /// Kubernetes lacks the kind of another operator.
     #[error(
@@ -155,7 +155,7 @@ pub enum ValidateError {
     ClusterKindMissing(&'static Runner),
     /// The version of CloudNativePG has a hole.
     #[error(
-        "database.cloudNativePG: with CloudNativePG {0} whoever reads the database's metrics becomes its superuser (CVE-2026-44477): upgrade CloudNativePG to 1.28.3, 1.29.1 or later; until then the database stays as it is"
+        "database.cloudNativePG: with CloudNativePG {0} whoever reads the database's metrics becomes its superuser (CVE-2026-44477): upgrade CloudNativePG to 1.28.3, 1.29.1 or later"
     )]
     ClusterVulnerable(String),
     /// Another operator is making the store.

@@ -16,7 +16,8 @@ use crate::{
         external,
         facts::{
             BrokerFact, ClusterFact, CredentialState, ExternalAccess, Facts, GatewayFacts,
-            HeaderFacts, MissingKeys, PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
+            HeaderFacts, MissingKeys, MoveFacts, PodContents, QueueFacts, Referenced, StoreFacts,
+            TlsEntry,
         },
         metadata::StackIdentity,
     },
@@ -75,7 +76,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         has_gateway_kinds: true,
         cluster: ClusterFact::Started,
         pooler_in_use: false,
-        database_move: None,
+        database_move: MoveFacts::default(),
         broker_cluster: BrokerFact::started(),
         backup_claim: None,
         restore_claim_usable: Ok(true),

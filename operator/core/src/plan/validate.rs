@@ -48,8 +48,8 @@ use crate::{
         },
         metadata::Component,
         stack::{
-            App, Autoscaled, BrokerCluster, Cache, Credential, DatabaseMove, Purge, Queue, Store,
-            StoreCluster, ValidatedStack, Vector, Workers,
+            App, Autoscaled, BrokerCluster, Cache, Credential, DatabaseMove, MoveStep, Purge,
+            Queue, Store, StoreCluster, ValidatedStack, Vector, Workers,
         },
         worker_demand::WorkerCount,
     },
@@ -81,13 +81,12 @@ pub fn validate(
     let mut held = check(stack)?;
     let (found, programs) = (facts.database_move, &facts.programs);
     let asked = (facts.database, &facts.cluster);
-    let (database, cluster, database_move) = database(&near, asked, (found, programs), &mut held);
-    let cache = self::cache(&near, optional.remove(&Component::Cache), &mut held);
+    let data = database(&near, asked, (found, programs), &mut held);
+    let cache = self::cache(&near, &mut optional, &mut held);
     let workers = workers(spec, defaults, scaling::workers(spec, &facts.queue));
     let queue = (optional.remove(&Component::Rabbitmq), &facts.broker_cluster);
     let (queue, broker_cluster) = self::queue(&near, queue, (workers, &facts.queue), &mut held);
-    let vector = optional.remove(&Component::Qdrant);
-    let vector = self::vector(&near, vector, facts.vector_key, &mut held);
+    let vector = self::vector(&near, &mut optional, facts.vector_key, &mut held);
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
@@ -100,12 +99,13 @@ pub fn validate(
         image_pull_secrets: spec.image_pull_secrets.clone(),
         app: scaling::app(app, stack, live, facts.rival),
         gateway: gateway::gateway(spec, defaults, &identity.namespace, facts.gateway),
-        backup: backup::backup(&near, &identity, database.as_ref(), facts.backup_claim),
-        database,
-        cluster,
+        backup: backup::backup(&near, &identity, data.store.as_ref(), facts.backup_claim),
+        database: data.store,
+        cluster: data.cluster,
+        takes_no_writes: data.takes_no_writes,
+        database_move: data.moving,
         pooler: postgres::pooler::wanted(stack),
         pooler_in_use: facts.pooler_in_use,
-        database_move,
         broker_cluster,
         cache,
         queue,
@@ -136,48 +136,78 @@ pub fn validate(
     Ok(validated)
 }
 
-/// Returns the database, and the Cluster that holds it, if the stack asks for one, with the move of the links to it. Until
-/// the links have moved, the programs keep the managed database, so it is held.
+/// The database of a stack.
+#[derive(Default)]
+struct Database {
+    /// `None` while it is held.
+    store: Option<Store>,
+    /// The Cluster that holds it, if the stack asks for one.
+    cluster: Option<StoreCluster>,
+    /// The move of the links to the Cluster, while it lasts and has no error.
+    moving: Option<DatabaseMove>,
+    takes_no_writes: bool,
+}
+
+/// Returns the database. Until the links have moved to a Cluster, the programs keep the managed database, so it is held.
 fn database(
     near: &StoreContext<'_>,
-    (facts, fact): (StoreFacts, &ClusterFact),
-    (found, programs): (Option<MoveFacts>, &BTreeMap<Component, Arc<Deployment>>),
+    facts: (StoreFacts, &ClusterFact),
+    (found, programs): (MoveFacts, &BTreeMap<Component, Arc<Deployment>>),
     held: &mut HeldComponents,
-) -> (Option<Store>, Option<StoreCluster>, Option<DatabaseMove>) {
+) -> Database {
+    // An error on the way changes nothing about it.
+    let is_frozen = postgres::moving::takes_no_writes(near, &found, programs);
+    let database = resolved(near, facts, (found, programs), held).unwrap_or_default();
+    Database {
+        takes_no_writes: database.store.is_none() && (is_frozen || database.moving.is_some()),
+        ..database
+    }
+}
+
+/// Returns the database as far as nothing holds it.
+fn resolved(
+    near: &StoreContext<'_>,
+    (facts, fact): (StoreFacts, &ClusterFact),
+    (found, programs): (MoveFacts, &BTreeMap<Component, Arc<Deployment>>),
+    held: &mut HeldComponents,
+) -> Option<Database> {
     let cluster = postgres::cluster::wanted(near.stack, near.defaults);
-    let Some(cluster) = held.part(Component::Postgres, cluster) else {
-        return (None, None, None);
-    };
+    let cluster = held.part(Component::Postgres, cluster)?;
     let moving = postgres::moving::of(near, found, (&facts, fact), programs, cluster.as_ref());
-    let Some(moving) = held.part(Component::Postgres, moving) else {
-        return (None, None, None);
-    };
-    let database = match &moving {
-        Some(moving) if moving.is_before_the_switch() => {
+    let moving = held.part(Component::Postgres, moving)?;
+    let store = match &moving {
+        Some(moving) if moving.step < MoveStep::Switching => {
             Err(postgres::moving::waits(near, moving.step, fact))
         }
         _ => postgres::resolve(near, facts, fact),
     };
-    (held.part(Component::Postgres, database), cluster, moving)
+    Some(Database {
+        store: held.part(Component::Postgres, store),
+        cluster,
+        moving,
+        takes_no_writes: false,
+    })
 }
 
 /// Returns the cache, if there are facts about it.
 fn cache(
     near: &StoreContext<'_>,
-    facts: Option<StoreFacts>,
+    optional: &mut BTreeMap<Component, StoreFacts>,
     held: &mut HeldComponents,
 ) -> Option<Cache> {
-    held.part(Component::Cache, cache::resolve(near, facts?))
+    let facts = optional.remove(&Component::Cache)?;
+    held.part(Component::Cache, cache::resolve(near, facts))
 }
 
 /// Returns the vector store, if there are facts about it.
 fn vector(
     near: &StoreContext<'_>,
-    facts: Option<StoreFacts>,
+    optional: &mut BTreeMap<Component, StoreFacts>,
     key: Option<Referenced>,
     held: &mut HeldComponents,
 ) -> Option<Vector> {
-    held.part(Component::Qdrant, qdrant::resolve(near, facts?, key))
+    let facts = optional.remove(&Component::Qdrant)?;
+    held.part(Component::Qdrant, qdrant::resolve(near, facts, key))
 }
 
 /// Returns the queue, if there are facts about its broker, and the RabbitmqCluster that holds it, if the stack asks for one.

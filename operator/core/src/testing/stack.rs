@@ -27,7 +27,8 @@ use crate::{
         external,
         facts::{
             BrokerFact, ClusterFact, CredentialState, ExternalAccess, Facts, GatewayFacts,
-            HeaderFacts, MissingKeys, PodContents, QueueFacts, Referenced, StoreFacts, TlsEntry,
+            HeaderFacts, MissingKeys, MoveFacts, PodContents, QueueFacts, Referenced, StoreFacts,
+            TlsEntry,
         },
         metadata::StackIdentity,
         stack::{Backend, Collector, Store, ValidatedStack},
@@ -93,7 +94,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         has_gateway_kinds: false,
         cluster: ClusterFact::Started,
         pooler_in_use: false,
-        database_move: None,
+        database_move: MoveFacts::default(),
         broker_cluster: BrokerFact::started(),
         backup_claim: None,
         restore_claim_usable: Ok(true),

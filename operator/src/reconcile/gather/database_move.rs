@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    core::v1::PersistentVolumeClaim,
+};
 use kube::Api;
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
         cloud_native_pg::{self, Cluster},
         credentials::USERNAME_KEY,
-        facts::MoveFacts,
+        facts::{ClaimFact, MoveFacts},
         kinds::Deletion,
         metadata::{Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
@@ -19,38 +22,44 @@ use shortener_operator_core::{
 use super::{read_secret, store};
 use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
-/// Reads the objects of a managed database, if the stack asks for a Cluster.
+/// Reads the objects of a move of the links to a Cluster. Of a stack that asks for none, only the server matters, from which a
+/// move may have taken the writes.
 pub(super) async fn facts(
     scope: &Scope,
     stack: &ShortenerStack,
     identity: &StackIdentity,
-) -> Result<Option<MoveFacts>, kube::Error> {
+) -> Result<MoveFacts, kube::Error> {
+    let mut facts = MoveFacts {
+        server: own::<StatefulSet>(scope, identity, Component::Postgres, Deletion::Pruned),
+        ..MoveFacts::default()
+    };
     if stack.spec.database.cloud_native_pg.is_none() {
-        return Ok(None);
+        return Ok(facts);
     }
     let (inventory, namespace) = (&scope.inventory, &identity.namespace);
     let name = cloud_native_pg::name(&identity.name);
-    let cluster = inventory.kept::<Cluster>(namespace, &name);
-    let server = own::<StatefulSet>(scope, identity, Component::Postgres);
-    let mut facts = MoveFacts {
-        cluster,
-        comparison: own::<Deployment>(scope, identity, Component::Move),
-        ..MoveFacts::default()
+    facts.cluster = inventory.kept::<Cluster>(namespace, &name);
+    facts.comparison = own::<Deployment>(scope, identity, Component::Move, Deletion::Pruned);
+    facts.claim = match &facts.server {
+        Some(_) => store::claim(scope, identity, Component::Postgres).await?,
+        None => {
+            let (component, deletion) = (Component::Postgres, Deletion::Retained);
+            let own = own::<PersistentVolumeClaim>(scope, identity, component, deletion);
+            own.as_deref().map(ClaimFact::of)
+        }
     };
-    if server.is_some() {
+    if facts.server.is_some() {
         let secret = component_name(&identity.name, Component::Postgres);
         let secret = read_secret(scope, identity, &secret).await?;
         let username = secret.and_then(|secret| secret.data?.remove(USERNAME_KEY));
         facts.username = username.and_then(|name| String::from_utf8(name.0).ok());
-        facts.claim = store::claim(scope, identity, Component::Postgres).await?;
         if facts.cluster.is_none() && inventory.serves_clusters() {
             // One that others made is not watched.
             let clusters = Api::<Cluster>::namespaced(scope.context.client.clone(), namespace);
             facts.cluster = clusters.get_opt(&name).await?.map(Arc::new);
         }
-        facts.server = server;
     }
-    Ok(Some(facts))
+    Ok(facts)
 }
 
 /// Returns the object of a component, if there is one that belongs to the stack and is not being deleted.
@@ -58,10 +67,11 @@ fn own<K: Child<Kept = K>>(
     scope: &Scope,
     identity: &StackIdentity,
     component: Component,
+    deletion: Deletion,
 ) -> Option<Arc<K>> {
     let name = component_name(&identity.name, component);
     let live = scope.inventory.kept::<K>(&identity.namespace, &name)?;
     let meta = live.meta();
-    let ours = ownership(meta, identity, Deletion::Pruned) == Ownership::Ours;
+    let ours = ownership(meta, identity, deletion) == Ownership::Ours;
     (ours && meta.deletion_timestamp.is_none()).then_some(live)
 }

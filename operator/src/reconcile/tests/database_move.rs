@@ -1,6 +1,9 @@
 //! Tests of the move of the links from a managed database to a Cluster: each step waits for the one before, and nothing is
 //! lost wherever a move ends.
 
+mod errors;
+mod return_to_managed;
+
 use std::time::Duration;
 
 use k8s_openapi::api::{
@@ -10,15 +13,22 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use shortener_operator_core::model::{
-    cloud_native_pg::{Cluster, OPERATOR_VERSION},
-    pooler::Pooler,
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::{
+        cloud_native_pg::{Cluster, OPERATOR_VERSION},
+        pooler::Pooler,
+    },
 };
 
-use crate::testing::{
-    api_server::FakeApiServer,
-    shared::stored_stack,
-    world::{NAMESPACE, World},
+use crate::{
+    cli::settings::Settings,
+    testing::{
+        api_server::FakeApiServer,
+        settings,
+        shared::stored_stack,
+        world::{NAMESPACE, World},
+    },
 };
 
 const SERVER: &str = "acme-postgres";
@@ -29,10 +39,15 @@ const READ_ONLY: &str = "default_transaction_read_only=on";
 
 /// Returns a stack with the queue, whose managed database serves and has a volume of 1Gi.
 async fn managed() -> World {
+    managed_by(settings()).await
+}
+
+/// Returns the same of an operator with these settings.
+async fn managed_by(settings: Settings) -> World {
     let server = FakeApiServer::default();
     server.add_kind::<Cluster>();
     server.add_kind::<Pooler>();
-    let world = World::start(server);
+    let world = World::start_set(settings, server);
     let managed = json!({"podTemplate": {"spec": {"priorityClassName": "high"}}});
     let spec = json!({"profiles": ["queue"], "database": {"managed": managed}});
     world.server.create(&stored_stack(spec));
@@ -68,10 +83,15 @@ async fn run(world: &World, pods: i32) {
 
 /// Does what CloudNativePG does until so many servers are ready.
 async fn import(world: &World, servers: i32) {
+    import_by("1.30.0", world, servers).await;
+}
+
+/// Does what this version of CloudNativePG does.
+async fn import_by(version: &str, world: &World, servers: i32) {
     let secret = |name: &str, data: Value| -> Secret {
         serde_json::from_value(json!({
             "metadata": {
-                "name": name, "namespace": NAMESPACE, "annotations": {OPERATOR_VERSION: "1.30.0"},
+                "name": name, "namespace": NAMESPACE, "annotations": {OPERATOR_VERSION: version},
             },
             "data": data,
         }))
@@ -112,11 +132,17 @@ async fn compare(world: &World, same: bool) {
     world.settle().await;
 }
 
-/// Goes through the steps until the comparison is about to say that all is the same.
-async fn until_compared(world: &World) {
+/// Asks for a Cluster and goes through so many steps after the first one.
+async fn proceed(world: &World, steps: usize) {
     ask(world, json!({"storage": "3Gi"})).await;
-    run(world, 1).await;
-    import(world, 2).await;
+    for step in 0..steps {
+        match step {
+            0 => run(world, 1).await,
+            1 => import(world, 2).await,
+            2 => compare(world, true).await,
+            _ => run(world, 0).await,
+        }
+    }
 }
 
 /// Returns the reason of `DatabaseReady`, which nothing but a served stack has as true.
@@ -283,16 +309,7 @@ async fn a_move_that_is_taken_back_leaves_the_managed_database_with_writes() {
         let world = managed().await;
         let before = live::<StatefulSet>(&world, SERVER)["spec"].clone();
         let wanted = workers(&world);
-        ask(&world, json!({"storage": "3Gi"})).await;
-        if steps > 0 {
-            run(&world, 1).await;
-        }
-        if steps > 1 {
-            import(&world, 2).await;
-        }
-        if steps > 2 {
-            compare(&world, true).await;
-        }
+        proceed(&world, steps).await;
         world.edit_spec("acme", |spec| {
             let managed = json!({"podTemplate": {"spec": {"priorityClassName": "high"}}});
             spec["database"] = json!({"managed": managed});
@@ -382,7 +399,7 @@ async fn a_volume_in_which_the_import_may_not_fit_is_refused_before_anything_cha
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_differs_keeps_the_programs_on_the_managed_database() {
     let world = managed().await;
-    until_compared(&world).await;
+    proceed(&world, 2).await;
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {
             "name": "acme-move-0", "namespace": NAMESPACE,
@@ -431,6 +448,7 @@ async fn a_managed_database_that_vanishes_ends_the_move_and_not_the_links() {
         world.settle().await;
         let database = world.condition("acme", "DatabaseReady");
         assert_eq!(database.reason, "MoveInterrupted", "{database:?}");
+        assert_eq!(world.condition("acme", "Ready").status, "False");
         assert!(!has_the_cluster(&world, APP));
         assert_eq!(world.uid::<Cluster>(CLUSTER).is_some(), imported);
         go_back(&world).await;
@@ -458,23 +476,93 @@ async fn a_stack_that_is_stopped_moves_nothing_until_it_runs() {
     );
 }
 
+/// Deletes the stack and creates it again with the spec that it had.
+async fn create_again(world: &World) {
+    let spec = serde_json::to_value(world.stack("acme").spec).unwrap();
+    world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    world.settle().await;
+    world.server.create(&stored_stack(spec));
+    world.settle().await;
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_stack_that_is_deleted_in_the_middle_keeps_its_volume_or_not_by_its_policy() {
-    for (policy, owned) in [("Retain", false), ("Delete", true)] {
+async fn a_stack_that_is_made_again_in_the_middle_keeps_its_links() {
+    let expected = [
+        "MoveVolumeLeft",
+        "MoveInterrupted",
+        "MoveInterrupted",
+        "MoveInterrupted",
+    ];
+    for (steps, expected) in expected.into_iter().enumerate() {
         let world = managed().await;
-        world.edit_spec("acme", |spec| spec["deletionPolicy"] = json!(policy));
-        world.settle().await;
-        until_compared(&world).await;
-        for owners in [
-            live::<PersistentVolumeClaim>(&world, SERVER)["metadata"]["ownerReferences"].clone(),
-            live::<Secret>(&world, SERVER)["metadata"]["ownerReferences"].clone(),
-            live::<Cluster>(&world, CLUSTER)["metadata"]["ownerReferences"].clone(),
-        ] {
-            assert_eq!(
-                owners.as_array().is_some_and(|owners| !owners.is_empty()),
-                owned,
-                "{policy}"
-            );
+        let volume = world.uid::<PersistentVolumeClaim>(SERVER);
+        proceed(&world, steps).await;
+        let cluster = world.uid::<Cluster>(CLUSTER);
+        create_again(&world).await;
+        let database = world.condition("acme", "DatabaseReady");
+        assert_eq!(database.reason, expected, "{steps}: {database:?}");
+        // Neither has begun anew.
+        assert_eq!(world.uid::<Cluster>(CLUSTER), cluster);
+        assert_eq!(world.uid::<PersistentVolumeClaim>(SERVER), volume);
+        assert!(!has_the_cluster(&world, APP));
+        // The remedy of both messages.
+        go_back(&world).await;
+        run(&world, 1).await;
+        assert_eq!(server(&world), Some((false, 1)));
+        assert_eq!(reason(&world), "PodsReady");
+        if cluster.is_some() {
+            world.server.delete::<Cluster>(NAMESPACE, CLUSTER);
         }
+        ask(&world, json!({"storage": "3Gi"})).await;
+        assert_eq!(reason(&world), "MoveFreezing");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_is_made_again_after_a_move_has_its_cluster() {
+    let world = managed().await;
+    proceed(&world, 4).await;
+    assert!(has_the_cluster(&world, APP));
+    let cluster = world.uid::<Cluster>(CLUSTER);
+    create_again(&world).await;
+    assert!(has_the_cluster(&world, APP));
+    assert_eq!(world.uid::<Cluster>(CLUSTER), cluster);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_of_which_nobody_needs_the_links_is_deleted_for_an_empty_cluster() {
+    let world = managed().await;
+    proceed(&world, 0).await;
+    create_again(&world).await;
+    let database = world.condition("acme", "DatabaseReady");
+    assert!(database.message.contains(SERVER), "{database:?}");
+    world
+        .server
+        .delete::<PersistentVolumeClaim>(NAMESPACE, SERVER);
+    world.settle().await;
+    assert!(world.uid::<Cluster>(CLUSTER).is_some());
+    assert_eq!(
+        world.condition("acme", "DatabaseReady").reason,
+        "ClusterStarting"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_its_data_a_stack_that_is_deleted_in_the_middle_begins_anew() {
+    for steps in 0..4 {
+        let world = managed().await;
+        world.edit_spec("acme", |spec| spec["deletionPolicy"] = json!("Delete"));
+        world.settle().await;
+        proceed(&world, steps).await;
+        let (cluster, volume) = (
+            world.uid::<Cluster>(CLUSTER),
+            world.uid::<PersistentVolumeClaim>(SERVER),
+        );
+        assert!(volume.is_some());
+        create_again(&world).await;
+        assert_eq!(world.uid::<PersistentVolumeClaim>(SERVER), None);
+        let again = world.uid::<Cluster>(CLUSTER);
+        assert!(again.is_some() && again != cluster, "{steps}");
+        assert!(!imports(&world));
     }
 }

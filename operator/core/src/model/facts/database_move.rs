@@ -18,14 +18,14 @@ pub const SERVER: &str = "postgres";
 /// Environment variable of the comparison with the uid of the Cluster that it compares.
 pub const CLUSTER_UID: &str = "CLUSTER_UID";
 
-/// The objects of a managed database that exist while the stack asks for a Cluster.
+/// The objects of a move of the links. Without a Cluster in the spec, only the first one is read.
 #[derive(Clone, Debug, Default)]
 pub struct MoveFacts {
     /// The StatefulSet of the managed database, if there is one that belongs to the stack.
     pub server: Option<Arc<StatefulSet>>,
     /// The user name in its Secret, if that exists.
     pub username: Option<String>,
-    /// Its volume claim, if that exists.
+    /// Its volume claim, if that exists. Without a server it belongs to the stack.
     pub claim: Option<ClaimFact>,
     /// The Cluster of the name, if there is one. It may belong to others.
     pub cluster: Option<Arc<Cluster>>,

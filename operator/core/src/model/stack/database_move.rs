@@ -14,7 +14,7 @@ pub struct DatabaseMove {
     pub server: Option<Arc<StatefulSet>>,
     /// The user of the managed database, while that is needed.
     pub username: String,
-    /// The Cluster with the copy, once it has served.
+    /// The Cluster with the copy, while both are compared and until the managed database has stopped.
     pub copy: Option<MoveCopy>,
 }
 
@@ -40,11 +40,4 @@ pub enum MoveStep {
     Stopping,
     /// The programs get the Cluster.
     Switching,
-}
-
-impl DatabaseMove {
-    /// Returns true while the programs have the managed database.
-    pub fn is_before_the_switch(&self) -> bool {
-        self.step < MoveStep::Switching
-    }
 }

@@ -11,7 +11,7 @@ use crate::{
         credentials::{PASSWORD_KEY, USERNAME_KEY},
         facts::{CLUSTER_UID, SERVER},
         metadata::{Component, component_name},
-        stack::{DatabaseMove, MoveCopy, MoveStep, Pod, ValidatedStack},
+        stack::{DatabaseMove, MoveCopy, Pod, ValidatedStack},
     },
     plan::{
         objects::{deployment, pod, volume},
@@ -34,8 +34,7 @@ const SCRIPT: &str = concat!(
 /// Returns the Deployment `<stack>-move`, while the links are compared and until the managed database has stopped.
 pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     let moving = stack.database_move.as_ref()?;
-    let needed = matches!(moving.step, MoveStep::Comparing | MoveStep::Stopping);
-    let copy = moving.copy.as_ref().filter(|_| needed)?;
+    let copy = moving.copy.as_ref()?;
     // The settings of a client of the Cluster, which the other programs do not have yet.
     let switched = ValidatedStack {
         database: Some(copy.database.clone()),

@@ -16,7 +16,7 @@ pub enum MoveProblem {
     },
     /// The copy, beside which its dump lies during the import, may not fit.
     #[error(
-        "{}.storage: {wanted} is too small for the links of the managed database, because the import needs 2.5 times the size of volume claim {claim}: set at least {least}; until then the database stays as it is",
+        "{}.storage: {wanted} is too small for the links of the managed database, because the import needs 2.5 times the size of volume claim {claim}: set at least {least}",
         RUNNER.field
     )]
     TooSmall {
@@ -27,13 +27,14 @@ pub enum MoveProblem {
     },
     /// There is a Cluster already, and the managed database takes writes.
     #[error(
-        "{}: Cluster {cluster} exists already, and the managed database may have newer links: delete the Cluster if nobody needs its content (kubectl delete clusters.postgresql.cnpg.io {cluster}), or set database.managed again; to use the Cluster as it is instead, delete StatefulSet {server} while the stack is paused. Until then the database stays as it is",
-        RUNNER.field
+        "{}: Cluster {cluster} exists already, and the managed database may have newer links: delete the Cluster if nobody needs its content (kubectl delete clusters.postgresql.cnpg.io {cluster}), or set database.managed again while the stack is paused{}",
+        RUNNER.field,
+        as_it_is(.server.as_deref())
     )]
     ClusterExists {
         cluster: String,
-        /// Name of the StatefulSet of the managed database.
-        server: String,
+        /// Name of the StatefulSet of the managed database, if the Cluster is no copy of it.
+        server: Option<String>,
     },
     /// The managed database vanished before its links were in use in the Cluster.
     #[error(
@@ -41,6 +42,34 @@ pub enum MoveProblem {
         RUNNER.field
     )]
     Interrupted { cluster: String, server: String },
+    /// The volume of a managed database is there, and neither its server nor a Cluster.
+    #[error(
+        "{}: volume claim {claim} has links, and no managed database runs from which they could move: set database.managed again while the stack is paused, and write cloudNativePG in its place when that database is ready; or delete the volume claim to begin without links",
+        RUNNER.field
+    )]
+    VolumeLeft {
+        /// Name of the volume claim.
+        claim: String,
+    },
+    /// The stack asks for a managed database whose volume is older than the links in the Cluster.
+    #[error(
+        "database.managed: the newest links are in Cluster {cluster}, and volume claim {claim} has older ones: set database.cloudNativePG again, or move the links back with a backup and database.restoreFrom, as docs/high-availability.md describes"
+    )]
+    BackNeedsBackup {
+        cluster: String,
+        /// Name of the volume claim of the managed database.
+        claim: String,
+    },
+}
+
+/// Returns the remedy for a Cluster that is no copy of the managed database, whose StatefulSet has this name.
+fn as_it_is(server: Option<&str>) -> String {
+    let remedy = |server| {
+        format!(
+            "; to use the Cluster as it is instead, delete StatefulSet {server} while the stack is paused"
+        )
+    };
+    server.map(remedy).unwrap_or_default()
 }
 
 impl MoveProblem {
@@ -51,6 +80,8 @@ impl MoveProblem {
             Self::TooSmall { .. } => "MoveTooSmall",
             Self::ClusterExists { .. } => "MoveClusterExists",
             Self::Interrupted { .. } => "MoveInterrupted",
+            Self::VolumeLeft { .. } => "MoveVolumeLeft",
+            Self::BackNeedsBackup { .. } => "MoveBackNeedsBackup",
         }
     }
 

@@ -64,7 +64,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
         type_: DATABASE_READY,
         verdict: |view| {
             let moving = view.stack.database_move.as_ref();
-            if let Some(moving) = moving.filter(|moving| moving.is_before_the_switch()) {
+            if let Some(moving) = moving.filter(|_| view.stack.takes_no_writes) {
                 return moving::verdict(view, moving);
             }
             let without = "while it is unavailable, only cached links redirect";

@@ -50,7 +50,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         has_monitoring_kinds: false,
         cluster: ClusterFact::Started,
         pooler_in_use: false,
-        database_move: None,
+        database_move: MoveFacts::default(),
         broker_cluster: BrokerFact::started(),
         has_gateway_kinds: false,
         backup_claim: None,

@@ -35,6 +35,12 @@ pub(in crate::plan) const PODS_OVERDUE: Patience = Patience {
     minutes: 10,
     remedy: "look at kubectl describe pod and at its logs",
 };
+/// CloudNativePG imports the links of a managed database, and writes wait.
+pub(in crate::plan) const IMPORT_OVERDUE: Patience = Patience {
+    reason: "ImportOverdue",
+    minutes: 30,
+    remedy: "look at kubectl logs -l cnpg.io/jobRole=import; a large database takes longer",
+};
 /// A pod has not ended after its grace period, and nothing replaces it until it has.
 pub(in crate::plan) const NODE_LOST: Patience = Patience {
     reason: "NodeLost",
@@ -106,6 +112,7 @@ mod tests {
             UNSCHEDULABLE,
             VOLUME_ELSEWHERE,
             PODS_OVERDUE,
+            IMPORT_OVERDUE,
             NODE_LOST,
             VOLUME_NOT_GROWN,
             UNREACHABLE,

@@ -79,7 +79,7 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
 }
 
 /// Returns the verdict if the node of a component's pod does not answer, or if a pod has not ended after its grace period.
-pub(super) fn lost(live: &Live, component: Component) -> Option<Verdict> {
+pub(in crate::plan) fn lost(live: &Live, component: Component) -> Option<Verdict> {
     let pods = || with_deleted(&live.pods, component);
     let silent = pods().find_map(|pod| silent(pod));
     silent.or_else(|| pods().find_map(|pod| unended(pod, live.at)))

@@ -52,7 +52,7 @@ pub(in crate::plan::build) fn cluster(stack: &ValidatedStack) -> Option<NetworkP
 /// Returns the NetworkPolicies while links move: `<stack>-postgres` lets the import read the managed database, and
 /// `<stack>-move` lets the comparison read both databases, and nothing else.
 pub(in crate::plan::build) fn database_move(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
-    if !stack.takes_no_writes() {
+    if stack.database_move.is_none() {
         return Vec::new();
     }
     let programs = DATABASE_CLIENTS.map(|component| pods(stack, component));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{
@@ -26,7 +26,54 @@ fn moving() -> ValidatedStack {
             uid: "of-cluster".to_owned(),
         }),
     });
+    stack.takes_no_writes = true;
     holding(stack, &[Component::Postgres])
+}
+
+/// Values that a user may write where an object belongs.
+fn odd() -> [Value; 8] {
+    let text = json!("x");
+    let values = [
+        text.clone(),
+        json!({"initdb": text.clone()}),
+        json!({"initdb": {"import": text}}),
+    ];
+    let [one, two, three] = values;
+    [
+        one,
+        two,
+        three,
+        json!(null),
+        json!([]),
+        json!({}),
+        json!({"initdb": null}),
+        json!(7),
+    ]
+}
+
+#[test]
+fn a_template_of_any_shape_is_rendered_and_keeps_the_import() {
+    let fields = [
+        "bootstrap",
+        "certificates",
+        "externalClusters",
+        "postgresql",
+        "storage",
+    ];
+    for (field, value) in fields
+        .into_iter()
+        .flat_map(|field| odd().map(|value| (field, value)))
+    {
+        let mut stack = moving();
+        let cluster = stack.cluster.as_mut().unwrap();
+        cluster.template.insert(field.to_owned(), value.clone());
+        let rendered = build(&stack).database.unwrap().clusters.remove(0);
+        assert!(rendered.imports(), "{field} {value}");
+        let initdb = &rendered.spec.fields["bootstrap"]["initdb"];
+        assert_eq!(initdb["database"], "shortener", "{field} {value}");
+        stack.database_move = None;
+        assert_eq!(build(&stack).database.unwrap().clusters.len(), 1);
+    }
 }
 
 #[test]

@@ -39,11 +39,11 @@ impl Template {
         }
     }
 
-    fn refusal(&self, path: String, problem: &'static str) -> ValidateError {
+    fn refusal(&self, path: String, problem: &str) -> ValidateError {
         ValidateError::ClusterTemplate {
             field: self.field,
             path,
-            problem,
+            problem: problem.to_owned(),
         }
     }
 

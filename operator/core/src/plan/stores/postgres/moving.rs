@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::{DATABASE, cluster, resolve};
 use crate::{
     model::{
-        cloud_native_pg::{Cluster, RUNNER, SOURCE, name, reference},
+        cloud_native_pg::{Cluster, READY, RUNNER, SOURCE, name, secret},
         credentials::{PASSWORD_KEY, USERNAME_KEY},
         facts::{
             ClusterFact, MoveFacts, READ_ONLY, RunningServer, SERVER, StoreFacts, is_frozen,
@@ -27,51 +27,52 @@ use crate::{
         metadata::{Component, component_name},
         pod_uses, quantity,
         stack::{DatabaseMove, MoveCopy, MoveStep, StoreCluster, ValidatedStack},
+        version::Version,
     },
     plan::{
         build::database_move::DIFFERS,
         error::{MoveProblem, ValidateError},
         stores::common::{StoreContext, with_template},
-        verdict::{Verdict, View, patience::PODS_OVERDUE, pods},
+        verdict::{
+            Verdict, View,
+            patience::{IMPORT_OVERDUE, PODS_OVERDUE},
+            pods,
+        },
     },
 };
 
-/// The least size of the Cluster's volume, as a fraction of the managed database's: five halves. The import keeps its dump beside
-/// the copy, and the write-ahead log needs room too.
-const SPACE: [u64; 2] = [5, 2];
 /// The servers that have to be ready before the programs get the Cluster: with one alone, a write could wait for another.
 const ENOUGH: i32 = 2;
 
 /// Returns the move of a stack that asks for a Cluster, if its links are in a managed database yet.
 ///
 /// # Errors
-/// Something has to be done before the move begins or continues.
+/// Something has to be done before the move begins or continues, or before the links can move back.
 pub(in crate::plan) fn of(
     context: &StoreContext<'_>,
-    found: Option<MoveFacts>,
+    found: MoveFacts,
     (database, cluster): (&StoreFacts, &ClusterFact),
     programs: &BTreeMap<Component, Arc<Deployment>>,
     wanted: Option<&StoreCluster>,
 ) -> Result<Option<DatabaseMove>, ValidateError> {
-    let (Some(found), Some(wanted)) = (found, wanted) else {
-        return Ok(None);
+    let Some(wanted) = wanted else {
+        return check_way_back(context, &found, database, programs).map(|()| None);
     };
-    let stack = context.stack.name_any();
-    let managed = component_name(&stack, Component::Postgres);
-    let spec = context.stack.spec.database.cloud_native_pg.as_deref();
-    let own = spec.map(|spec| reference(spec, &stack).secret.name);
-    if *cluster == ClusterFact::Unserved || own.is_none_or(|own| is_used(programs, &own)) {
+    if *cluster == ClusterFact::Unserved || have_cluster(context, programs) {
         return Ok(None);
     }
-    let Some(step) = step(context, &found, wanted, is_used(programs, &managed))? else {
+    let managed = component_name(&context.stack.name_any(), Component::Postgres);
+    let is_managed = is_used(programs, &managed);
+    let Some(step) = step(context, &found, wanted, (cluster, is_managed))? else {
         return Ok(None);
     };
-    let copy = match (&found.cluster, step >= MoveStep::Comparing) {
-        (Some(live), true) => Some(MoveCopy {
-            database: resolve(context, database.clone(), &ClusterFact::Started)?,
+    let is_compared = matches!(step, MoveStep::Comparing | MoveStep::Stopping);
+    let copy = match found.cluster.as_ref().filter(|_| is_compared) {
+        Some(live) => Some(MoveCopy {
+            database: resolve(context, database.clone(), cluster)?,
             uid: live.uid().unwrap_or_default(),
         }),
-        _ => None,
+        None => None,
     };
     let username = found.username.filter(|name| !name.is_empty());
     if username.is_none() && found.server.is_some() {
@@ -86,6 +87,52 @@ pub(in crate::plan) fn of(
         username: username.unwrap_or_default(),
         copy,
     }))
+}
+
+/// Returns true when the programs have a managed database that a move has left without writes, or that is gone in the middle
+/// of one.
+pub(in crate::plan) fn takes_no_writes(
+    context: &StoreContext<'_>,
+    found: &MoveFacts,
+    programs: &BTreeMap<Component, Arc<Deployment>>,
+) -> bool {
+    let managed = component_name(&context.stack.name_any(), Component::Postgres);
+    let is_moving = context.stack.spec.database.cloud_native_pg.is_some();
+    let is_gone = is_moving && is_used(programs, &managed);
+    let is_frozen = found.server.as_deref().map_or(is_gone, is_frozen);
+    is_frozen && !have_cluster(context, programs)
+}
+
+/// Checks that a managed database does not begin with the links of a time before those in the Cluster.
+fn check_way_back(
+    context: &StoreContext<'_>,
+    found: &MoveFacts,
+    database: &StoreFacts,
+    programs: &BTreeMap<Component, Arc<Deployment>>,
+) -> Result<(), ValidateError> {
+    let has_volume = matches!(database, StoreFacts::Managed { claim: Some(_), .. });
+    let begins_with_backup = context.stack.spec.database.restore_from.is_some();
+    // One that runs and takes writes was begun on purpose.
+    let is_begun = found
+        .server
+        .as_deref()
+        .is_some_and(|server| !is_frozen(server));
+    if !has_volume || begins_with_backup || is_begun || !have_cluster(context, programs) {
+        return Ok(());
+    }
+    let stack = context.stack.name_any();
+    Err(ValidateError::Move(MoveProblem::BackNeedsBackup {
+        cluster: name(&stack),
+        claim: component_name(&stack, Component::Postgres),
+    }))
+}
+
+/// Returns true when a program has the address of the Cluster.
+fn have_cluster(
+    context: &StoreContext<'_>,
+    programs: &BTreeMap<Component, Arc<Deployment>>,
+) -> bool {
+    is_used(programs, &secret(&context.stack.name_any()))
 }
 
 /// Returns true when a program has the address of a database in this Secret.
@@ -103,46 +150,61 @@ fn step(
     context: &StoreContext<'_>,
     found: &MoveFacts,
     wanted: &StoreCluster,
-    is_managed: bool,
+    (fact, is_managed): (&ClusterFact, bool),
 ) -> Result<Option<MoveStep>, ValidateError> {
     let stack = context.stack.name_any();
-    let names = || (name(&stack), component_name(&stack, Component::Postgres));
-    let live = found.cluster.as_ref();
-    let is_going = live.is_some_and(|live| live.metadata.deletion_timestamp.is_some());
-    let is_compared = found.is_compared() && !is_going;
-    let Some(server) = &found.server else {
-        let is_begun = live.map_or(is_managed, |live| live.imports());
-        let (cluster, server) = names();
-        let interrupted = MoveProblem::Interrupted { cluster, server };
-        return match is_compared {
-            true => Ok(Some(MoveStep::Switching)),
-            false if is_begun => Err(ValidateError::Move(interrupted)),
-            false => Ok(None),
-        };
-    };
-    let Some(live) = live else {
-        check(found, wanted, names().1)?;
-        let is_ready = RunningServer::of(server).is_some_and(|server| server.is_ready);
-        let begins = is_frozen(server) && is_ready;
-        return Ok(Some(if begins {
-            MoveStep::Importing
-        } else {
-            MoveStep::Freezing
-        }));
-    };
-    if !is_frozen(server) {
-        let (cluster, server) = names();
-        return Err(ValidateError::Move(MoveProblem::ClusterExists {
+    let (cluster, server) = (name(&stack), component_name(&stack, Component::Postgres));
+    let problem = match (found.server.as_deref(), found.cluster.as_deref()) {
+        (Some(running), None) => {
+            check(found, wanted, server)?;
+            let is_ready = RunningServer::of(running).is_some_and(|server| server.is_ready);
+            return Ok(Some(if is_frozen(running) && is_ready {
+                MoveStep::Importing
+            } else {
+                MoveStep::Freezing
+            }));
+        }
+        (Some(running), Some(live)) if is_frozen(running) => {
+            let step = step_of_copy(found, (running, live), wanted, fact);
+            if step == MoveStep::Importing {
+                begins_empty(&wanted.template)?;
+            }
+            return Ok(Some(step));
+        }
+        (Some(_), Some(live)) => MoveProblem::ClusterExists {
             cluster,
-            server,
-        }));
-    }
-    Ok(Some(match is_compared {
+            server: Some(server).filter(|_| !live.imports()),
+        },
+        (None, Some(live)) if found.is_compared() && !is_going(live) => {
+            return Ok(Some(MoveStep::Switching));
+        }
+        (None, Some(live)) if live.imports() => MoveProblem::Interrupted { cluster, server },
+        (None, None) if is_managed => MoveProblem::Interrupted { cluster, server },
+        (None, None) if found.claim.is_some() => MoveProblem::VolumeLeft { claim: server },
+        (None, _) => return Ok(None),
+    };
+    Err(ValidateError::Move(problem))
+}
+
+/// Returns the step of a managed database without writes beside a Cluster.
+fn step_of_copy(
+    found: &MoveFacts,
+    (server, live): (&StatefulSet, &Cluster),
+    wanted: &StoreCluster,
+    fact: &ClusterFact,
+) -> MoveStep {
+    let is_usable = *fact == ClusterFact::Started && !is_going(live);
+    match found.is_compared() {
+        _ if !is_usable => MoveStep::Importing,
         true if is_stopped(server) => MoveStep::Switching,
         true => MoveStep::Stopping,
-        false if !is_going && has_enough_servers(live, wanted) => MoveStep::Comparing,
+        false if has_enough_servers(live, wanted) => MoveStep::Comparing,
         false => MoveStep::Importing,
-    }))
+    }
+}
+
+fn is_going(live: &Cluster) -> bool {
+    live.metadata.deletion_timestamp.is_some()
 }
 
 fn has_enough_servers(live: &Cluster, wanted: &StoreCluster) -> bool {
@@ -150,31 +212,20 @@ fn has_enough_servers(live: &Cluster, wanted: &StoreCluster) -> bool {
         .status
         .as_ref()
         .map_or(0, |status| status.ready_instances);
-    live.has_started() && ready >= wanted.members.min(ENOUGH)
+    ready >= wanted.members.min(ENOUGH)
 }
 
 /// Checks that the links can be imported.
 fn check(found: &MoveFacts, wanted: &StoreCluster, claim: String) -> Result<(), ValidateError> {
-    let bootstrap = wanted.template.get("bootstrap").and_then(Value::as_object);
-    let mut ways = bootstrap.into_iter().flat_map(|bootstrap| bootstrap.keys());
-    if let Some(way) = ways.find(|way| *way != "initdb") {
-        return Err(ValidateError::ClusterTemplate {
-            field: RUNNER.field,
-            path: format!("bootstrap.{way}"),
-            problem: "excludes the links of the managed database: remove it, or delete the StatefulSet of the managed database while the stack is paused",
-        });
-    }
-    let storage = wanted
-        .template
-        .get("storage")
-        .and_then(|storage| storage.get("size"));
-    let size = storage.and_then(Value::as_str).unwrap_or(&wanted.storage.0);
+    begins_empty(&wanted.template)?;
+    reads_dump(found, &wanted.template)?;
+    let storage = wanted.template.get("storage");
+    let size = storage.and_then(|storage| storage.get("size"));
+    let size = size.and_then(Value::as_str).unwrap_or(&wanted.storage.0);
     let present = found.claim.as_ref().and_then(|claim| claim.size());
-    let bytes = |Quantity(size): &Quantity| quantity::bytes(size);
-    let [needed, of] = SPACE;
-    let least = present
-        .and_then(bytes)
-        .map(|bytes| bytes.saturating_mul(needed).div_ceil(of));
+    let present = present.and_then(|Quantity(size)| quantity::bytes(size));
+    // The import keeps its dump beside the copy, and the write-ahead log needs room too.
+    let least = present.map(|bytes| (bytes / 2).saturating_mul(5));
     match (quantity::bytes(size), least) {
         (Some(bytes), Some(least)) if bytes < least => {
             Err(ValidateError::Move(MoveProblem::TooSmall {
@@ -184,6 +235,48 @@ fn check(found: &MoveFacts, wanted: &StoreCluster, claim: String) -> Result<(), 
             }))
         }
         _ => Ok(()),
+    }
+}
+
+/// Checks that a template lets the Cluster begin with an import.
+fn begins_empty(template: &Map<String, Value>) -> Result<(), ValidateError> {
+    let fields = |value: Option<&Value>, path: &str| match value {
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::Object(fields)) => Ok(fields.clone()),
+        Some(_) => Err(refusal(path, "is not an object: remove it")),
+    };
+    let bootstrap = fields(template.get("bootstrap"), "bootstrap")?;
+    if let Some(way) = bootstrap.keys().find(|way| *way != "initdb") {
+        let problem = "excludes the links of the managed database: remove it";
+        return Err(refusal(&format!("bootstrap.{way}"), problem));
+    }
+    fields(bootstrap.get("initdb"), "bootstrap.initdb").map(|_| ())
+}
+
+/// Checks that the image of a template, if its tag has the version, reads a dump of the managed database.
+fn reads_dump(found: &MoveFacts, template: &Map<String, Value>) -> Result<(), ValidateError> {
+    let image = template.get("imageName").and_then(Value::as_str);
+    let version = image.and_then(Version::of_image);
+    let of_data = found.claim.as_ref().and_then(|claim| claim.version);
+    let server = found.server.as_deref().and_then(RunningServer::of);
+    let of_server = server.and_then(|server| Version::of_image(&server.image));
+    match version.zip(of_data.or(of_server)) {
+        Some((version, data)) if version.major < data.major => Err(refusal(
+            "imageName",
+            &format!(
+                "is older than the managed database: set an image of PostgreSQL {} or later",
+                data.major
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn refusal(path: &str, problem: &str) -> ValidateError {
+    ValidateError::ClusterTemplate {
+        field: RUNNER.field,
+        path: path.to_owned(),
+        problem: problem.to_owned(),
     }
 }
 
@@ -214,12 +307,22 @@ pub(super) fn add_import(spec: &mut Map<String, Value>, stack: &ValidatedStack) 
         return;
     };
     let server = component_name(&stack.identity.name, Component::Postgres);
-    let bootstrap = spec.entry("bootstrap").or_insert_with(|| json!({}));
-    bootstrap["initdb"]["import"] = json!({
+    let import = json!({
         "type": "microservice",
         "databases": [DATABASE],
         "source": {"externalCluster": SOURCE},
     });
+    // The template may have been edited since it was checked.
+    let mut bootstrap = json!({"initdb": {"database": DATABASE, "owner": DATABASE}});
+    let own = spec.remove("bootstrap").filter(|own| {
+        let initdb = own.get("initdb").is_none_or(Value::is_object);
+        own.is_object() && initdb
+    });
+    if let Some(own) = own {
+        json_patch::merge(&mut bootstrap, &own);
+    }
+    json_patch::merge(&mut bootstrap, &json!({"initdb": {"import": import}}));
+    spec.insert("bootstrap".to_owned(), bootstrap);
     let source = json!({
         "name": SOURCE,
         "connectionParameters": {"host": server, "user": moving.username, "dbname": DATABASE},
@@ -283,16 +386,17 @@ pub(super) fn verdict(view: View<'_>, moving: &DatabaseMove) -> Option<Verdict> 
         let message = "the links move when the stack runs: set spec.stopped to false";
         return Some(Verdict::no("Stopped", message));
     }
-    let problem = match moving.step {
-        MoveStep::Freezing => pods::problem(view.live, Component::Postgres),
+    let managed = pods::problem(view.live, Component::Postgres)
+        .or_else(|| pods::lost(view.live, Component::Postgres));
+    let problem = managed.or_else(|| match moving.step {
         MoveStep::Importing => stuck(view),
         MoveStep::Comparing => differs(view).or_else(|| {
             let problem = pods::problem(view.live, Component::Move);
             // It may take long.
             problem.filter(|problem| problem.reason != PODS_OVERDUE.reason)
         }),
-        MoveStep::Stopping | MoveStep::Switching => None,
-    };
+        MoveStep::Freezing | MoveStep::Stopping | MoveStep::Switching => None,
+    });
     let message = failure.message.clone();
     Some(match problem {
         Some(problem) => Verdict {
@@ -303,10 +407,18 @@ pub(super) fn verdict(view: View<'_>, moving: &DatabaseMove) -> Option<Verdict> 
     })
 }
 
-/// Returns the verdict on a Cluster that CloudNativePG cannot make.
+/// Returns the verdict on a Cluster that CloudNativePG cannot make, or has been making for long.
 fn stuck(view: View<'_>) -> Option<Verdict> {
-    let said = view.live.cluster.as_deref()?.phase()?;
-    cluster::is_stuck(&said).then(|| Verdict::fault("ClusterStuck", said))
+    let live = view.live.cluster.as_deref()?;
+    let said = live.phase()?;
+    if cluster::is_stuck(&said) {
+        return Some(Verdict::fault("ClusterStuck", said));
+    }
+    let conditions = live.status.iter().flat_map(|status| &status.conditions);
+    let mut unready = conditions.filter(|found| found.type_ == READY && found.status != "True");
+    let since = unready.next().map(|found| &found.last_transition_time);
+    let is_over = IMPORT_OVERDUE.is_over(since, view.live.at);
+    is_over.then(|| IMPORT_OVERDUE.fault("the import has not ended"))
 }
 
 /// Returns the verdict on a copy that differs.
