@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
     batch::v1::CronJob,
-    core::v1::{KeyToPath, PodSpec, PodTemplateSpec, Volume},
+    core::v1::{EnvVar, KeyToPath, PodSpec, PodTemplateSpec, Volume},
 };
 
 use super::metadata::is_subdomain;
@@ -127,6 +127,12 @@ pub fn secrets(pod: &PodSpec) -> impl Iterator<Item = &str> {
     let volumes = pod.volumes.iter().flatten();
     let of_volumes = volumes.filter_map(|volume| volume.secret.as_ref()?.secret_name.as_deref());
     of_variables.chain(of_volumes)
+}
+
+/// Returns the variables of the containers of a pod template that run on.
+pub fn variables(template: &PodTemplateSpec) -> impl Iterator<Item = &EnvVar> {
+    let containers = template.spec.iter().flat_map(|pod| &pod.containers);
+    containers.flat_map(|container| container.env.iter().flatten())
 }
 
 /// Returns the names of the volume claims that a pod refers to.

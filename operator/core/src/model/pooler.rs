@@ -17,6 +17,7 @@ use crate::model::{
     kinds::Deletion,
     metadata::{Component, StackIdentity, component_of},
     ownership::{Ownership, ownership},
+    pod_uses,
 };
 
 /// Label of the pods of a Pooler, with its name.
@@ -99,10 +100,8 @@ pub fn is_in_use(
 
 /// Returns true when the pods of a program use the pooler, or when those of an earlier template may exist.
 fn may_use(program: &Deployment) -> bool {
-    let spec = program.spec.as_ref();
-    let pod = spec.and_then(|spec| spec.template.spec.as_ref());
-    let containers = pod.into_iter().flat_map(|pod| &pod.containers);
-    let mut variables = containers.flat_map(|container| container.env.iter().flatten());
+    let spec = program.spec.iter();
+    let mut variables = spec.flat_map(|spec| pod_uses::variables(&spec.template));
     let status = program.status.clone().unwrap_or_default();
     let is_rolled_out = status.observed_generation >= program.metadata.generation
         && status.updated_replicas >= status.replicas;

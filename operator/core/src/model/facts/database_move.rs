@@ -3,13 +3,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
-    core::v1::PodTemplateSpec,
-};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 
 use super::ClaimFact;
-use crate::model::{cloud_native_pg::Cluster, live::Workload};
+use crate::model::{cloud_native_pg::Cluster, live::Workload, pod_uses};
 
 /// Setting with which a server takes no writes.
 pub const READ_ONLY: &str = "default_transaction_read_only=on";
@@ -41,7 +38,11 @@ impl MoveFacts {
         };
         let uid = cluster.metadata.uid.as_deref();
         let spec = comparison.spec.as_ref();
-        let of = spec.and_then(|spec| variable(&spec.template, CLUSTER_UID));
+        let mut variables = spec
+            .iter()
+            .flat_map(|spec| pod_uses::variables(&spec.template));
+        let of = variables.find(|variable| variable.name == CLUSTER_UID);
+        let of = of.and_then(|variable| variable.value.as_deref());
         let workload = Workload::of_deployment(comparison, 0);
         uid.is_some()
             && of == uid
@@ -49,16 +50,6 @@ impl MoveFacts {
             && workload.ready > 0
             && workload.updated > 0
     }
-}
-
-/// Returns the value of a variable of a container.
-fn variable<'a>(template: &'a PodTemplateSpec, name: &str) -> Option<&'a str> {
-    let containers = template.spec.iter().flat_map(|pod| &pod.containers);
-    let mut variables = containers.flat_map(|container| container.env.iter().flatten());
-    variables
-        .find(|variable| variable.name == name)?
-        .value
-        .as_deref()
 }
 
 /// Returns true when the server of a StatefulSet is to take no writes.
