@@ -1,6 +1,7 @@
 //! The way back to a managed database, once the programs have the Cluster.
 
 use super::*;
+use crate::testing::api_server::Fault;
 
 #[tokio::test(start_paused = true)]
 async fn links_that_are_in_the_cluster_are_not_left_behind_for_an_old_volume() {
@@ -51,4 +52,22 @@ async fn they_move_back_with_a_backup() {
     run(&world, 1).await;
     assert_eq!(world.verdict("DatabaseReady"), "True PodsReady");
     assert_eq!(server(&world), Some((false, 1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_managed_database_that_was_begun_gets_its_programs() {
+    let world = managed().await;
+    proceed(&world, 4).await;
+    world
+        .server
+        .delete::<PersistentVolumeClaim>(NAMESPACE, SERVER);
+    world
+        .server
+        .fail_kind::<Deployment>(Some(Fault::Refuse(500)));
+    go_back(&world).await;
+    assert_eq!(server(&world), Some((false, 1)));
+    assert!(has_the_cluster(&world, APP));
+    world.server.fail_kind::<Deployment>(None);
+    world.pass(Duration::from_secs(600)).await;
+    assert!(!has_the_cluster(&world, APP));
 }
