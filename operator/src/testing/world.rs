@@ -11,7 +11,7 @@ use shortener_operator_core::{api::ShortenerStack, model::metadata::CONFIG_CHECK
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    api_server::{Effect, FakeApiServer},
+    api_server::{Effect, FakeApiServer, WatchFault},
     app::FakeApp,
     broker::FakeBroker,
     gateway::FakeGateway,
@@ -177,6 +177,18 @@ impl World {
         world.settle().await;
         world.server.forget_writes();
         world
+    }
+
+    /// Begins the deletion of the stack `acme`, which no watch shows and which a finalizer keeps from ending.
+    pub async fn begin_unseen_deletion(&self) {
+        let server = &self.server;
+        server.edit::<ShortenerStack>(NAMESPACE, "acme", |stack| {
+            stack["metadata"]["finalizers"] = serde_json::json!(["test/backup"]);
+        });
+        self.settle().await;
+        server.forget_writes();
+        server.fail_watches(Some(WatchFault::Drop(1)));
+        server.delete::<ShortenerStack>(NAMESPACE, "acme");
     }
 
     /// Lets enough time pass for everything that is due, including a reconcile that hits its deadline, and its retry.

@@ -2,16 +2,13 @@
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret, networking::v1::NetworkPolicy};
 use serde_json::json;
-use shortener_operator_core::{
-    api::ShortenerStack,
-    model::{
-        cloud_native_pg::{Cluster, OPERATOR_VERSION},
-        pooler::{HOST_SETTING, Pooler},
-    },
+use shortener_operator_core::model::{
+    cloud_native_pg::{Cluster, OPERATOR_VERSION},
+    pooler::{HOST_SETTING, Pooler},
 };
 
 use crate::testing::{
-    api_server::{FakeApiServer, WatchFault},
+    api_server::FakeApiServer,
     shared::stored_stack,
     world::{NAMESPACE, World},
 };
@@ -129,17 +126,10 @@ async fn a_version_with_a_hole_is_refused_until_it_is_replaced() {
 #[tokio::test(start_paused = true)]
 async fn a_stack_whose_deletion_has_begun_unseen_gets_no_cluster_again() {
     let world = world(true).await;
-    let server = &world.server;
-    server.edit::<ShortenerStack>(NAMESPACE, "acme", |stack| {
-        stack["metadata"]["finalizers"] = json!(["test/backup"]);
-    });
+    world.begin_unseen_deletion().await;
+    world.server.delete::<Cluster>(NAMESPACE, "acme-pg");
     world.settle().await;
-    server.forget_writes();
-    server.fail_watches(Some(WatchFault::Drop(1)));
-    server.delete::<ShortenerStack>(NAMESPACE, "acme");
-    server.delete::<Cluster>(NAMESPACE, "acme-pg");
-    world.settle().await;
-    assert_eq!(server.writes(), []);
+    assert_eq!(world.server.writes(), []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 //! The library does not note that a transaction has begun if the wait for the answer is given up, as with a client that goes
 //! away or at a time limit. The connection then returns to the pool within that transaction, and what others write on it
 //! later is rolled back ([sqlx #4385](https://github.com/launchbadge/sqlx/issues/4385)). So a task waits for the answer in any
-//! case, and a transaction that nobody takes is rolled back.
+//! case, and rolls the transaction back if the caller has left.
 
 use sqlx::{Error, PgPool, PgTransaction};
 
