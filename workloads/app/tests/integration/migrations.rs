@@ -153,7 +153,8 @@ async fn a_pod_starts_while_its_database_is_read_only_and_the_next_one_stores_it
     let database = TestDatabase::new().await;
     let url = migrated(&database).await;
     let mut connection = database.connect().await.unwrap();
-    let receiver = "INSERT INTO webhook_receivers (name, url, events) VALUES ('old', 'https://old.example/', '{}')";
+    let receiver = "INSERT INTO webhook_receivers (name, url, events, seen_at) \
+        VALUES ('old', 'https://old.example/', '{}', now() - interval '6 min')";
     connection.execute(receiver).await.unwrap();
     let name = database.get_database().unwrap();
     for (read_only, kept) in [("on", 1), ("off", 0)] {

@@ -427,6 +427,7 @@ async fn a_receiver_that_is_removed_takes_its_deliveries_with_it() {
     migrated(&later).await;
     assert_eq!(rows(&mut connection, EVENTS).await, ["b link.created x"]);
     assert_eq!(rows(&mut connection, urls).await, ["https://c.example/"]);
+    connection.execute(age).await.unwrap();
     migrated("[]").await;
     assert_eq!(rows(&mut connection, EVENTS).await.len(), 0);
 }

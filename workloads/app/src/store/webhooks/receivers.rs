@@ -25,18 +25,17 @@ const UPSERT: &str = "INSERT INTO webhook_receivers (name, url, events) VALUES (
         expired_at = CASE WHEN 'link.expired' = ANY (webhook_receivers.events) \
             THEN webhook_receivers.expired_at ELSE now() END, seen_at = now()";
 
-/// Removes up to `$2` deliveries to receivers that are not in the list, and these receivers if they have no more. Without any
-/// receiver there is no sender that could remove them later.
+/// Removes up to `$2` deliveries to receivers that are not in the list, and these receivers if they have no more.
 const REMOVE: &str = "WITH old AS (SELECT name FROM webhook_receivers WHERE name <> ALL ($1) \
-        AND (cardinality($1) = 0 OR seen_at < now() - interval '5 minutes')), \
+        AND seen_at < now() - interval '5 minutes'), \
     found AS (SELECT id FROM webhook_deliveries WHERE receiver IN (SELECT name FROM old) LIMIT $2), \
     gone AS (DELETE FROM webhook_deliveries WHERE id IN (SELECT id FROM found)) \
     DELETE FROM webhook_receivers WHERE name IN (SELECT name FROM old) \
         AND (SELECT count(*) FROM found) < $2";
 
 /// Stores the receivers. Those that are not in the list go with what was not delivered to them, once no program has had them
-/// for five minutes; at once if the list is empty. A read-only database keeps those that it has: it moves, and the pods that
-/// start after the move store theirs.
+/// for five minutes: a sender may have them. A read-only database keeps those that it has: it moves, and the pods that start
+/// after the move store theirs.
 ///
 /// # Errors
 /// Fails if the database is down.
