@@ -17,7 +17,10 @@ use super::{
     metrics::Metrics,
     sender::Sender,
 };
-use crate::{config::WebhooksArgs, store::webhooks::Outbox};
+use crate::{
+    config::WebhooksArgs,
+    store::webhooks::{Outbox, deliveries::ReceiverState},
+};
 
 /// The connections to the database, for statements that are short.
 const DATABASE_CONNECTIONS: u32 = 4;
@@ -127,7 +130,7 @@ impl Webhooks {
             let _ = wait_finished.wait_for(|finished| *finished).await;
         });
         let server = tokio::spawn(server);
-        let counting = tokio::spawn(count(sender.clone()));
+        let counting = tokio::spawn(count(sender.clone(), receivers.clone()));
         let mut tasks = JoinSet::new();
         let stopped = probed.stop.subscribe();
         tasks.spawn(sender.clone().keep(receivers.clone(), stopped));
@@ -147,14 +150,17 @@ impl Webhooks {
     }
 }
 
-/// Keeps the numbers of deliveries in the metrics up to date. Without an answer they stay as they were.
-async fn count(sender: Sender) {
+/// Keeps the numbers of deliveries to these receivers in the metrics up to date. Without an answer they stay as they were.
+/// The database may have others, which were removed from the stack just now.
+async fn count(sender: Sender, Receivers(own): Receivers) {
+    let is_own = |state: &&ReceiverState| own.iter().any(|receiver| receiver.name == state.name);
     loop {
         sender.outbox.up().await;
         match sender.outbox.receivers().await {
-            Ok(receivers) => receivers
-                .iter()
-                .for_each(|receiver| sender.metrics.show(receiver)),
+            Ok(receivers) => {
+                let receivers = receivers.iter().filter(is_own);
+                receivers.for_each(|receiver| sender.metrics.show(receiver));
+            }
             Err(error) => {
                 tracing::warn!(event = "webhook_count_failed", error.message = %error, "webhook_count_failed");
             }

@@ -352,12 +352,36 @@ async fn the_sender_keeps_its_receivers_although_earlier_programs_have_others() 
     connection.execute(age).await.unwrap();
     outbox.store_receivers(&own).await.unwrap();
     assert_eq!(rows(&mut connection, all).await, ["crm 4"]);
-    // One that has none removes them all, and a sender brings its own back.
+    // One that has none removes nothing that a sender has.
+    apply(&database, "[]").await;
+    assert_eq!(rows(&mut connection, EVENTS).await, ["crm link.created a"]);
+    connection.execute(age).await.unwrap();
     apply(&database, "[]").await;
     assert_eq!(rows(&mut connection, all).await, [""; 0]);
     let list = [("crm", "https://example.com/")];
     let sender = Sender::with(&database, &list, OLD, Trust::default());
     until(&mut connection, all, &["crm 4"]).await;
+    sender.end().await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_was_removed_has_no_metrics() {
+    let list = [("crm", "https://a.example/"), ("old", "https://b.example/")];
+    let (database, mut connection) = with_receivers(&list).await;
+    let insert = "INSERT INTO links (code, url) VALUES ('a', 'https://example.com/')";
+    connection.execute(insert).await.unwrap();
+    let sender = Sender::with(&database, &list[..1], "no secret", Trust::default());
+    let counted = r#"webhook_deliveries{receiver="crm",state="pending"} 1"#;
+    let wait = async {
+        loop {
+            let metrics = get(sender.internal, "/metrics").await.text();
+            if metrics.contains(counted) {
+                return metrics;
+            }
+        }
+    };
+    let metrics = timeout(PATIENCE, wait).await.unwrap();
+    assert!(!metrics.contains("old"), "{metrics}");
     sender.end().await;
 }
 
