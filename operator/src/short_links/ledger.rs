@@ -22,7 +22,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// What was done for the ShortLinks of a stack, by their uids.
 pub(super) struct Ledger {
     done: HashMap<String, Done>,
-    /// Links that were claimed and whose ShortLinks did not get the finalizer.
+    /// Links that were claimed, or may have been, and whose ShortLinks did not get the finalizer.
     claims: HashMap<String, LinkToRelease>,
     /// Claims whose ShortLinks are gone.
     pub(super) orphans: Vec<LinkToRelease>,
@@ -97,6 +97,18 @@ impl Ledger {
     /// Lets what was done for a ShortLink be done again.
     pub(super) fn reopen(&mut self, link: &ShortLink) {
         self.done.remove(uid(link));
+    }
+
+    /// Lets everything be done again.
+    pub(super) fn reopen_all(&mut self) {
+        self.done.clear();
+    }
+
+    /// Records links that a request may have claimed, although no answer came.
+    pub(super) fn doubt(&mut self, links: &[Arc<ShortLink>]) {
+        let unheld = links.iter().filter(|link| !is_held(&***link));
+        let claims = unheld.map(|link| (uid(link).to_owned(), LinkToRelease::of(link)));
+        self.claims.extend(claims);
     }
 
     /// Records writes that have ended together.

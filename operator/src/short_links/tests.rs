@@ -98,6 +98,16 @@ fn is_held(world: &World, name: &str) -> bool {
         .any(|held| held == SHORT_LINK_FINALIZER)
 }
 
+/// Deletes a link of which a finalizer is left, with a deletion so many minutes ago. The fake server's own clock gives every
+/// change a time in the past.
+fn delete_since(world: &World, name: &str, minutes: i64) {
+    world.server.delete::<ShortLink>(NAMESPACE, name);
+    world.server.reshape::<ShortLink>(NAMESPACE, name, |link| {
+        let since = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
+        link["metadata"]["deletionTimestamp"] = since.to_string().into();
+    });
+}
+
 /// Returns the paths of the writes to ShortLinks.
 fn writes(world: &World) -> Vec<String> {
     let writes = world.server.writes().into_iter();
@@ -328,17 +338,10 @@ async fn a_deleted_link_whose_stack_cannot_be_reached_ends_after_five_minutes_wi
         end(&world);
         world.settle().await;
         world.server.forget_writes();
-        // The fake server's own clock gives every change a time in the past.
-        world.server.delete::<ShortLink>(NAMESPACE, "a");
-        world.server.reshape::<ShortLink>(NAMESPACE, "a", |link| {
-            link["metadata"]["deletionTimestamp"] = jiff::Timestamp::now().to_string().into();
-        });
+        delete_since(&world, "a", 0);
         world.pass(3 * MINUTE).await;
         assert!(get(&world, "a").is_some(), "{place}");
-        world.server.reshape::<ShortLink>(NAMESPACE, "a", |link| {
-            let ago = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(patience + 1);
-            link["metadata"]["deletionTimestamp"] = ago.to_string().into();
-        });
+        delete_since(&world, "a", patience + 1);
         world.pass(4 * MINUTE).await;
         assert!(get(&world, "a").is_none(), "{place}");
         assert!(left(&world), "{place}");
@@ -426,6 +429,78 @@ async fn a_link_deleted_between_the_claim_and_the_finalizer_is_released() {
         (&row["owner"], &row["enabled"]),
         (&Value::Null, &json!(false))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_that_was_claimed_without_an_answer_is_released_if_it_is_deleted() {
+    let world = running(json!({})).await;
+    let lost = StatusCode::SERVICE_UNAVAILABLE;
+    world.management.fail_after_apply(Some(lost));
+    world.server.create(&link("a", json!({})));
+    world.settle().await;
+    assert!(!is_held(&world, "a"));
+    assert!(world.management.row("a").is_some());
+    world.server.delete::<ShortLink>(NAMESPACE, "a");
+    world.management.fail_after_apply(None);
+    world.pass(MINUTE).await;
+    let row = world.management.row("a").unwrap();
+    assert_eq!(
+        (&row["owner"], &row["enabled"]),
+        (&Value::Null, &json!(false))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_link_ends_after_five_minutes_although_others_can_be_read() {
+    let world = with_link(json!({})).await;
+    world.server.create(&link("b", json!({})));
+    world.settle().await;
+    let refused = StatusCode::SERVICE_UNAVAILABLE;
+    world.management.fail_releases(Some(refused));
+    delete_since(&world, "a", 0);
+    world.pass(3 * MINUTE).await;
+    assert!(get(&world, "a").is_some());
+    delete_since(&world, "a", 6);
+    world.pass(4 * MINUTE).await;
+    assert!(get(&world, "a").is_none());
+    assert!(left(&world));
+    assert_eq!(state(&world, "b"), is("True", "Serving"));
+    world.management.fail_releases(None);
+    world.pass(2 * MINUTE).await;
+    assert_eq!(world.management.row("a").unwrap()["owner"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_link_ends_although_the_namespace_of_its_stack_cannot_be_listed() {
+    let server = FakeApiServer::default();
+    server.add_kind::<ShortLink>();
+    let mut left = link_in("team", "a", json!({}));
+    left.metadata.finalizers = Some(vec![SHORT_LINK_FINALIZER.to_owned()]);
+    server.create(&left);
+    server.fail_reads::<ShortenerStack>(Some(Fault::Refuse(403)));
+    server.delete::<ShortLink>("team", "a");
+    server.reshape::<ShortLink>("team", "a", |link| {
+        let ago = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(6);
+        link["metadata"]["deletionTimestamp"] = ago.to_string().into();
+    });
+    let world = World::start(server);
+    world.pass(3 * MINUTE).await;
+    assert!(world.server.get::<ShortLink>("team", "a").is_some());
+    world.pass(4 * MINUTE).await;
+    assert!(world.server.get::<ShortLink>("team", "a").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_pod_of_the_app_may_have_another_database_so_every_link_is_compared() {
+    let world = with_link(json!({})).await;
+    world
+        .management
+        .edit("a", |row| row["enabled"] = false.into());
+    world.server.edit::<Pod>(NAMESPACE, "acme-app-0", |pod| {
+        pod["status"]["podIP"] = "10.1.0.2".into();
+    });
+    world.pass(Duration::from_secs(5)).await;
+    assert_eq!(world.management.row("a").unwrap()["enabled"], true);
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,6 +30,9 @@ const COLLECT: Duration = Duration::from_millis(100);
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Time until the next round while the stacks are not listed yet.
 const NOT_LISTED: Duration = Duration::from_secs(1);
+/// Time after which stacks that are still not listed count as out of reach. Their namespace may be gone, and with it the
+/// operator's rights there.
+const UNLISTED: Duration = Duration::from_secs(60);
 
 /// The worker of the ShortLinks of one stack.
 pub(super) struct Worker {
@@ -40,6 +43,12 @@ pub(super) struct Worker {
     ledger: Ledger,
     /// True if releases have failed. Links are applied before the next attempt, or one that fails for ever would stop them.
     postponed: bool,
+    /// Time since which no release has succeeded, while one is wanted. Applying may succeed meanwhile, because it only reads
+    /// what is unchanged.
+    unreleased_since: Option<Instant>,
+    begun: Instant,
+    /// The pod that was reached last.
+    pod: Option<SocketAddr>,
 }
 
 /// The ShortLinks of a round by what is to be done for them.
@@ -85,6 +94,9 @@ impl Worker {
             news,
             ledger: Ledger::new(),
             postponed: false,
+            unreleased_since: None,
+            begun: Instant::now(),
+            pod: None,
         }
     }
 
@@ -112,7 +124,8 @@ impl Worker {
         self.ledger.tidy(&links);
         let stack = context.known_stack(&self.stack);
         let is_watched = self.shared.watches(&self.stack.0);
-        if stack.is_none() && is_watched && !context.has_listed_stacks(&self.stack.0) {
+        let unlisted = stack.is_none() && is_watched && !context.has_listed_stacks(&self.stack.0);
+        if unlisted && self.begun.elapsed() < UNLISTED {
             return Pause::Until(Instant::now() + NOT_LISTED);
         }
         let own = stack
@@ -131,14 +144,25 @@ impl Worker {
         let pod = context.managers.read(&self.stack, |pod| *pod);
         let parsed = own.and_then(|stack| stack.0.as_ref().ok());
         let reached = self.app.reach(parsed, pod);
+        if let Ok(pod) = reached {
+            self.meet(pod);
+        }
         let state = match stack.as_deref() {
-            Some(stack) => state(stack, own.is_some(), &reached, self.app.silent_for()),
+            Some(stack) => state(stack, own.is_some(), &reached, self.silent_for()),
+            None if unlisted => StackState::Unreachable {
+                links: None,
+                why: "its namespace cannot be listed",
+                since: self.begun.elapsed(),
+            },
             None if is_watched => StackState::Missing,
             None => StackState::Unwatched,
         };
         let round = self.sort(&links, state);
         if let Ok(pod) = reached {
             let releases = !round.release.is_empty() || !self.ledger.orphans.is_empty();
+            if !releases {
+                self.unreleased_since = None;
+            }
             if releases && (!self.postponed || round.apply.is_empty()) {
                 self.release(pod, &round.release, &links).await;
                 return Pause::None;
@@ -150,6 +174,21 @@ impl Worker {
             }
         }
         self.without_app(round, stack.as_deref()).await
+    }
+
+    /// Lets every link be compared again if this is another pod than before. It may be that of a new stack of the same name,
+    /// with another database.
+    fn meet(&mut self, pod: SocketAddr) {
+        if self.pod.replace(pod).is_some_and(|before| before != pod) {
+            self.ledger.reopen_all();
+        }
+    }
+
+    /// Returns the time for which the app could not be reached, or has released nothing of what it was asked to.
+    fn silent_for(&self) -> Duration {
+        let since = self.unreleased_since;
+        let unreleased = since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.app.silent_for().max(unreleased)
     }
 
     /// Does what needs no request to the app.
@@ -217,8 +256,10 @@ impl Worker {
         let sent = self.app.send::<_, Released>(pod, RELEASE, &items, &codes);
         let Some(answers) = sent.await else {
             self.postponed = true;
+            self.unreleased_since.get_or_insert_with(Instant::now);
             return;
         };
+        self.unreleased_since = None;
         let count = answers.len();
         let free: HashSet<&str> = codes[..count].iter().copied().collect();
         for link in all
@@ -238,7 +279,10 @@ impl Worker {
         let items: Vec<LinkToApply<'_>> = links.iter().map(|link| LinkToApply::of(link)).collect();
         let codes: Vec<&str> = links.iter().map(|link| link.spec.code.as_str()).collect();
         let sent = self.app.send::<_, AppliedLink>(pod, APPLY, &items, &codes);
-        let answers = sent.await.unwrap_or_default();
+        let Some(answers) = sent.await else {
+            self.ledger.doubt(links);
+            return;
+        };
         let settled = links.iter().cloned().zip(answers);
         let settled = settled.map(async |(link, answer)| Written {
             result: settle(&self.shared, &link, &answer).await,

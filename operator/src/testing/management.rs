@@ -26,6 +26,10 @@ struct Management {
     asked: Vec<(String, Vec<String>)>,
     /// Status of each answer; `None` for none.
     status: Option<StatusCode>,
+    /// Status of the answers about releases; `None` for none.
+    status_of_releases: Option<StatusCode>,
+    /// Status of the answers about links that were made all the same; `None` for none.
+    status_after_apply: Option<StatusCode>,
     is_silent: bool,
     after_apply: Option<Hook>,
 }
@@ -48,6 +52,16 @@ impl FakeManagement {
     /// Answers every request with this status; `None` ends this.
     pub fn fail(&self, status: Option<StatusCode>) {
         self.0.lock().status = status;
+    }
+
+    /// Answers every release with this status; `None` ends this.
+    pub fn fail_releases(&self, status: Option<StatusCode>) {
+        self.0.lock().status_of_releases = status;
+    }
+
+    /// Makes links and answers with this status; `None` ends this.
+    pub fn fail_after_apply(&self, status: Option<StatusCode>) {
+        self.0.lock().status_after_apply = status;
     }
 
     /// Calls a function once, after the next links are made and before they are answered.
@@ -86,18 +100,20 @@ impl FakeManagement {
                 .map(|link| link["code"].as_str().unwrap().to_owned());
             let asked = (head.uri.path().to_owned(), codes.collect());
             state.asked.push(asked);
-            if let Some(status) = state.status {
-                let mut answer = Response::new(Bytes::new());
-                *answer.status_mut() = status;
-                return Ok(answer);
-            }
             let releases = head.uri.path() == "/links/release";
+            let of_releases = state.status_of_releases.filter(|_| releases);
+            if let Some(status) = state.status.or(of_releases) {
+                return Ok(refusal(status));
+            }
             let change = if releases {
                 Management::release
             } else {
                 Management::apply
             };
             let results: Vec<Value> = links.iter().map(|link| change(&mut state, link)).collect();
+            if !releases && let Some(status) = state.status_after_apply {
+                return Ok(refusal(status));
+            }
             let hook = if releases {
                 None
             } else {
@@ -110,6 +126,12 @@ impl FakeManagement {
         }
         Ok(Response::new(Bytes::from(answer.to_string())))
     }
+}
+
+fn refusal(status: StatusCode) -> Response<Bytes> {
+    let mut answer = Response::new(Bytes::new());
+    *answer.status_mut() = status;
+    answer
 }
 
 impl Management {
