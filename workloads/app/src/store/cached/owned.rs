@@ -32,8 +32,9 @@ impl CachedLinks {
                 self.confirm(known, now).await;
                 (Applied::Unchanged, None)
             }
-            Decision::Create => self.management.settle(wish, true, now).await?,
-            Decision::Change { .. } => self.management.settle(wish, false, now).await?,
+            Decision::Create | Decision::Change { .. } => {
+                self.management.settle(wish, known, now).await?
+            }
         };
         self.show(written.as_ref()).await;
         let link = written.as_ref().map(|written| &written.link).or(known);

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 
 use super::{
     FIND, Management,
-    ownership::{Owner, is_short_link},
+    ownership::{Owner, decision::by_short_link},
     record::{LinkRecord, LinkState},
 };
 use crate::{
@@ -211,13 +211,10 @@ fn verdict_of_management(
     let down = link.takedown.as_ref();
     let down = down.filter(|_| link.state() == LinkState::Disabled);
     let is_down_by_others = down.is_some_and(|down| down.by.as_deref() != Some(by));
-    let is_down_by_owner = down.is_some_and(|down| match &link.owner {
-        Some(owner) => owner.has_done(down),
+    let is_down_by_owner = down.is_some_and(|down| {
+        let is_by_creator = down.by.is_some() && down.by == link.created_by;
         // A ShortLink that is made again gets back what it has disabled.
-        None => down
-            .by
-            .as_ref()
-            .is_some_and(|by| Some(by) == link.created_by.as_ref() || is_short_link(by)),
+        by_short_link(down) || (link.owner.is_none() && is_by_creator)
     });
     // What has expired loses its destination.
     let expires = |edit: &Edit| edit.expiry.is_some();

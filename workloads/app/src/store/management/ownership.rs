@@ -13,7 +13,7 @@ use serde_json::json;
 use shortener_common::database::{StoreError, begin};
 use sqlx::PgConnection;
 
-use self::decision::{Decision, Refusal, Wish, decide};
+use self::decision::{Decision, Refusal, Wish, decide, decides};
 use super::{
     Management,
     change::{self, Change, ChangeVerdict},
@@ -141,21 +141,23 @@ impl Management {
         Ok(links.into_iter().map(by_code).collect())
     }
 
-    /// Makes the link of a wish what was asked for. `is_free` is true if the code was free a moment ago. The link may have
-    /// changed since then, so it is read again, locked, and decided upon again.
+    /// Makes the link of a wish what was asked for. `known` is what the code stood for a moment ago, `None` if it was free. The
+    /// link may have changed since then, so it is read again, locked, and decided upon again.
     ///
     /// # Errors
     /// Fails if the database is down. The changes may then have been made.
     pub async fn settle(
         &self,
         wish: &Wish,
-        is_free: bool,
+        known: Option<&LinkRecord>,
         now: Timestamp,
     ) -> Result<(Applied, Option<Written>), StoreError> {
+        let owner = known.and_then(|link| link.owner.as_ref());
+        let was_own = owner.is_some_and(|owner| owner.uid == wish.owner.uid);
         self.0
             .run("UPDATE links", |pool| async move {
                 let mut transaction = begin(&pool).await?;
-                let is_new = is_free && create(&mut transaction, wish, now).await?;
+                let is_new = known.is_none() && create(&mut transaction, wish, now).await?;
                 if !is_new {
                     let lock = sqlx::query(change::LOCK).bind(&wish.code);
                     lock.execute(&mut *transaction).await?;
@@ -163,6 +165,14 @@ impl Management {
                 let link = change::find(&mut transaction, &wish.code).await?;
                 let (is_claimed, changes) = match decide(Some(&link), wish, now) {
                     Decision::Refuse(refusal) => return Ok((Applied::Refused(refusal), None)),
+                    // The object was deleted after it was asked for: nobody would release the link again.
+                    Decision::Change {
+                        is_claimed: true, ..
+                    } if was_own => {
+                        let refusal =
+                            Refusal::Taken(format!("the code {} was released", wish.code));
+                        return Ok((Applied::Refused(refusal), None));
+                    }
                     Decision::Change {
                         is_claimed,
                         changes,
@@ -218,7 +228,7 @@ impl Management {
                 let release = sqlx::query(RELEASE).bind(code);
                 release.execute(&mut *transaction).await?;
                 let ends = entry(Action::LinkReleased, &link, None);
-                let changes = Vec::from_iter(policy.change(&link, owner));
+                let changes = Vec::from_iter(policy.change(&link));
                 let written = write(&mut transaction, link, Some(ends), &changes, cause).await?;
                 transaction.commit().await?;
                 Ok(Some(written))
@@ -229,11 +239,11 @@ impl Management {
 
 impl Policy {
     /// Returns the change of a link that is released; `None` if it stays as it is.
-    fn change(self, link: &LinkRecord, owner: &Owner) -> Option<Change> {
+    fn change(self, link: &LinkRecord) -> Option<Change> {
         let change = match self {
             Self::Retain => return None,
             // What management has disabled stays as it is.
-            _ if !owner.decides(link) => return None,
+            _ if !decides(link) => return None,
             // It answers like a disabled link already.
             Self::Disable if link.is_expired => return None,
             Self::Disable => Change::DISABLE,

@@ -1,12 +1,20 @@
 //! Who owns a link, and what becomes of it.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use shortener_app::store::management::{
+    Management,
+    ownership::{
+        Applied,
+        decision::{Refusal, Wish},
+    },
+};
 
 use super::{URL, apply, apply_one, execute, later, release, wish, with, world};
 use crate::{
     client::{get, post, shorten},
     management::{administer, import, manage},
-    support::App,
+    support::{App, access},
 };
 
 /// Returns what management shows of a link.
@@ -398,4 +406,30 @@ async fn an_object_that_is_deleted_and_made_again_gets_what_its_policy_left() {
         let found = status(&app, &code).await;
         assert_eq!(found, if again == "deleted" { 410 } else { 302 });
     }
+}
+
+#[tokio::test]
+async fn a_request_that_is_late_takes_no_link_that_was_released_meanwhile() {
+    let (database, app, _keys) = world().await;
+    let on = wish("sale", "1", "spring");
+    assert_eq!(apply_one(&app, on).await, "created");
+    let management = Management::new(access(&database).await);
+    let known = management.find_each(&["sale"]).await.unwrap();
+    assert_eq!(release(&app, "sale", "1", "Disable").await, "released");
+    let late = Wish {
+        code: "sale".to_owned(),
+        url: URL.to_owned(),
+        enabled: true,
+        owner: known["sale"].owner.clone().unwrap(),
+        ..Wish::default()
+    };
+    let settled = management.settle(&late, known.get("sale"), Timestamp::now());
+    let (applied, written) = settled.await.unwrap();
+    assert!(
+        matches!(applied, Applied::Refused(Refusal::Taken(_))),
+        "{applied:?}"
+    );
+    assert_eq!(written, None);
+    assert_eq!(status(&app, "sale").await, 410);
+    assert_eq!(release(&app, "sale", "1", "Disable").await, "unknown");
 }

@@ -7,7 +7,7 @@ use super::{
         change::{Change, Edit},
         record::{LinkRecord, LinkState, LinkTakedown},
     },
-    Owner,
+    Owner, is_short_link,
 };
 use crate::store::labels::LabelChange;
 
@@ -59,7 +59,8 @@ pub enum Refusal {
     Invalid(String),
 }
 
-const NOT_ADOPTED: &str = "exists and was not made by a ShortLink: set `adopt: IfSame`, because the destination is the same";
+const NOT_ADOPTED: &str =
+    "exists and belongs to no ShortLink: set `adopt: IfSame`, because the destination is the same";
 const OTHER_URL: &str =
     "exists with another destination, and a link is immutable: choose another code";
 const TEMPLATE: &str = "is a link with arguments, which no ShortLink has: choose another code";
@@ -119,13 +120,17 @@ fn taken_by(owner: &Owner, wish: &Wish) -> Decision {
         namespace, name, ..
     } = owner;
     let code = &wish.code;
-    let taken = match owner.is_named_like(&wish.owner) {
-        true => format!(
+    let taken = if owner.is_named_like(&wish.owner) {
+        format!(
             "the code {code} belongs to an earlier ShortLink {namespace}/{name} with another destination: choose another code"
-        ),
-        false => format!(
+        )
+    } else if *namespace == wish.owner.namespace {
+        format!(
             "the code {code} belongs to ShortLink {namespace}/{name}: choose another code, or delete that ShortLink"
-        ),
+        )
+    } else {
+        // Its name is not the business of those who may not read it.
+        format!("the code {code} belongs to a ShortLink of another namespace: choose another code")
     };
     Decision::Refuse(Refusal::Taken(taken))
 }
@@ -141,7 +146,7 @@ fn obstacle(link: &LinkRecord, wish: &Wish, is_same: bool) -> Option<&'static st
         link if link.template => Some(TEMPLATE),
         _ if !is_same => Some(OTHER_URL),
         // The ShortLink would lift the takedown, or its reasons when it is deleted.
-        link if !wish.owner.decides(link) => Some(TAKEN_DOWN),
+        link if !decides(link) => Some(TAKEN_DOWN),
         _ if !wish.adopts && !was_own => Some(NOT_ADOPTED),
         _ => None,
     }
@@ -149,7 +154,7 @@ fn obstacle(link: &LinkRecord, wish: &Wish, is_same: bool) -> Option<&'static st
 
 /// Returns the changes that make a link what was asked for. What management has disabled stays so.
 fn changes(link: &LinkRecord, wish: &Wish) -> Vec<Change> {
-    let decides = wish.owner.decides(link);
+    let decides = decides(link);
     let switch = match (&link.takedown, wish.enabled) {
         (Some(_), true) if decides => Some(Change::Enable),
         (None, false) => Some(Change::DISABLE),
@@ -172,22 +177,21 @@ fn changes(link: &LinkRecord, wish: &Wish) -> Vec<Change> {
 /// Returns true if management has disabled a link that its ShortLink wants enabled.
 #[must_use]
 pub fn is_taken_down(link: &LinkRecord, wish: &Wish) -> bool {
-    wish.enabled && !wish.owner.decides(link)
+    wish.enabled && !decides(link)
+}
+
+/// Returns true if no takedown by management keeps a ShortLink from deciding what its link does.
+pub(super) fn decides(link: &LinkRecord) -> bool {
+    link.takedown.as_ref().is_none_or(by_short_link)
+}
+
+/// Returns true if a ShortLink took a link down, and not management. It need not be the one that has the link now.
+#[must_use]
+pub fn by_short_link(takedown: &LinkTakedown) -> bool {
+    takedown.by.as_deref().is_some_and(is_short_link)
 }
 
 impl Owner {
-    /// Returns true if the object took the link down, and not management.
-    #[must_use]
-    pub fn has_done(&self, takedown: &LinkTakedown) -> bool {
-        takedown.by.as_ref() == Some(&self.actor())
-    }
-
-    /// Returns true if no takedown by management keeps the object from deciding what the link does.
-    pub(super) fn decides(&self, link: &LinkRecord) -> bool {
-        let down = link.takedown.as_ref();
-        down.is_none_or(|down| self.has_done(down))
-    }
-
     fn is_named_like(&self, other: &Self) -> bool {
         (&self.namespace, &self.name) == (&other.namespace, &other.name)
     }

@@ -64,6 +64,13 @@ fn switch_off(link: &mut LinkRecord) {
     });
 }
 
+fn switch_off_by_another(link: &mut LinkRecord) {
+    link.takedown = down(How::Gone).map(|down| LinkTakedown {
+        by: Some("shortlink/team/other".to_owned()),
+        ..down
+    });
+}
+
 fn expire(link: &mut LinkRecord) {
     (link.expires_at, link.is_expired) = (Some(Timestamp::UNIX_EPOCH), true);
 }
@@ -232,6 +239,17 @@ fn a_code_of_another_object_is_taken_whatever_became_of_the_link() {
             );
         }
     }
+    let elsewhere = changed(|link| {
+        link.owner = Some(Owner {
+            namespace: "secret".to_owned(),
+            ..owner("9", "other")
+        });
+    });
+    check(
+        &elsewhere,
+        &wish(),
+        "taken: the code sale belongs to a ShortLink of another namespace: choose another code",
+    );
 }
 
 #[test]
@@ -254,7 +272,7 @@ fn a_link_without_an_owner_is_taken_over_only_if_it_is_the_same_and_not_over() {
         (
             free(|_| {}),
             wish(),
-            "taken: the code sale exists and was not made by a ShortLink: set `adopt: IfSame`, because the destination is the same",
+            "taken: the code sale exists and belongs to no ShortLink: set `adopt: IfSame`, because the destination is the same",
         ),
         (free(|_| {}), adopting(), "claim"),
         (free(|_| {}), off, "claim disable"),
@@ -269,6 +287,13 @@ fn a_link_without_an_owner_is_taken_over_only_if_it_is_the_same_and_not_over() {
             free(|link| link.takedown = down(How::Gone)),
             adopting(),
             "taken: the code sale was disabled by management, and belongs to no ShortLink: enable it there first",
+        ),
+        // Another ShortLink has disabled it, when it was deleted.
+        (free(switch_off_by_another), adopting(), "claim enable"),
+        (
+            free(switch_off_by_another),
+            wish(),
+            "taken: the code sale exists and belongs to no ShortLink: set `adopt: IfSame`, because the destination is the same",
         ),
         // It was its own before it was deleted with a policy that leaves the link.
         (free(switch_off), wish(), "claim enable"),
