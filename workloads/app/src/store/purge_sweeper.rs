@@ -3,7 +3,10 @@
 //! The first removal comes before the response to the change. It is not enough if the cache did not confirm it, or if the
 //! replica ended in between.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use shortener_common::database::StoreError;
 use tokio::time::sleep;
@@ -18,6 +21,9 @@ use crate::code::Code;
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The factor of the interval.
 const JITTER: std::ops::RangeInclusive<f64> = 0.6..=1.0;
+/// The time for which the state of a claimed link is new enough for the cache. A link that changes meanwhile is due 6 s after
+/// the change, and what is written then must be the last word.
+const FRESH: Duration = Duration::from_secs(3);
 
 /// The task; there is one in each replica with a cache.
 pub struct PurgeSweeper {
@@ -57,12 +63,16 @@ impl PurgeSweeper {
         }
     }
 
-    /// Removes all links that are due, until the cache fails to confirm one. That one and those behind it become due again
-    /// when their claims end.
+    /// Removes all links that are due, until the cache fails to confirm one, or until the claim is old. Those that are left
+    /// become due again when their claims end.
     async fn sweep(&self) -> Result<(), StoreError> {
         loop {
+            let begun = Instant::now();
             let claimed = self.management.claim().await?;
             for due in &claimed {
+                if begun.elapsed() > FRESH {
+                    return Ok(());
+                }
                 if let Ok(code) = Code::parse(&due.code)
                     && !self.cache.purge(code, due.takedown.as_ref()).await
                 {

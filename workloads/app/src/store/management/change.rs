@@ -86,7 +86,8 @@ macro_rules! update {
         concat!(
             "UPDATE links SET ",
             $assignments,
-            ", purge_due_at = now() + interval '6 seconds' WHERE code = $1"
+            // The transaction may have waited for the link.
+            ", purge_due_at = clock_timestamp() + interval '6 seconds' WHERE code = $1"
         )
     };
 }
