@@ -24,12 +24,15 @@ use crate::{
     backends::{Health, Unusable},
     time_limits::{
         DATABASE_CHECK, DATABASE_CHECK_GRACE, DATABASE_FROZEN, DATABASE_LOGIN, DATABASE_OPERATION,
+        DATABASE_SUSPICIOUS,
     },
 };
 
 /// The time in which a server accepts a connection; its kernel does so even if the server is overloaded. Otherwise the
 /// machine or the pod is gone.
 const ACCEPT: Duration = Duration::from_millis(500);
+const _: () =
+    assert!(DATABASE_SUSPICIOUS.saturating_add(ACCEPT).as_millis() < DATABASE_CHECK.as_millis());
 /// The interval between probes that no request triggered.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between connection attempts during an outage.
@@ -124,9 +127,11 @@ impl Watcher {
         }
     }
 
-    /// Completes when a question that began at the same time counts as unanswered.
+    /// Completes when a question that began at the same time counts as unanswered. A quick answer costs the server no
+    /// connection.
     async fn silence(&self, limit: Duration) {
         let begun = Instant::now();
+        sleep(DATABASE_SUSPICIOUS).await;
         let limit = match timeout(ACCEPT, self.is_accepting()).await {
             Ok(true) => limit,
             _ => DATABASE_CHECK,
@@ -161,8 +166,10 @@ impl Watcher {
         connected.map(|connection| (connection, false))
     }
 
-    /// Waits, but at most until a request triggers a probe or the last handle is dropped.
+    /// Waits, but at most until a request triggers a probe or the last handle is dropped. Slow requests of an overloaded
+    /// server trigger few probes.
     async fn pause(&self, at_most: Duration) {
+        sleep(DATABASE_SUSPICIOUS).await;
         tokio::select! {
             () = sleep(at_most) => {}
             () = self.publish.closed() => {}
@@ -209,5 +216,41 @@ fn retire(state: DatabaseState) {
         tokio::spawn(async move {
             let _ = timeout(DATABASE_OPERATION, pool.close()).await;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::database::AdmissionMetrics;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_soon_gets_no_further_connection() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        server.set_nonblocking(true).unwrap();
+        let address = server.local_addr().unwrap();
+        let options = PgConnectOptions::new_without_pgpass();
+        let (publish, _state) = watch::channel(None);
+        let watcher = Watcher {
+            options: options.host("127.0.0.1").port(address.port()),
+            admission: Arc::new(Admission::new(2, &AdmissionMetrics::default())),
+            publish,
+            probes: Arc::default(),
+            up: Gauge::default(),
+            health: Health::default(),
+            opened: 0,
+        };
+        let answer = |after: Duration| async move {
+            sleep(after).await;
+            Some(())
+        };
+        let soon = watcher.in_time(DATABASE_FROZEN, answer(DATABASE_SUSPICIOUS / 2));
+        assert_eq!(soon.await, Some(()));
+        assert!(server.accept().is_err());
+        let late = watcher.in_time(DATABASE_FROZEN, answer(DATABASE_SUSPICIOUS * 2));
+        assert_eq!(late.await, Some(()));
+        server.accept().unwrap();
     }
 }
