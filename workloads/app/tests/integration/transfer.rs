@@ -279,6 +279,25 @@ fn with(field: &str, value: Value) -> String {
     link.to_string()
 }
 
+/// Returns lines with values that the database could not hold, each with their field.
+fn lines_that_no_stack_can_hold() -> Vec<(String, &'static str)> {
+    let deleted = |field: &str, value: Value| {
+        let gone = json!({"at": "2025-01-01T00:00:00Z", "as": "deleted"});
+        json!({"code": "a", "disabled": gone, field: value}).to_string()
+    };
+    let clicks = json!([{"day": "2025-01-01", "people": i64::MAX, "bots": 0}]);
+    vec![
+        (
+            with("expires_at", json!("-009000-01-01T00:00:00Z")),
+            "expires_at",
+        ),
+        (deleted("title", json!("a")), "title"),
+        (deleted("note", json!("a")), "note"),
+        (deleted("tags", json!(["a"])), "tags"),
+        (with("clicks", clicks), "clicks"),
+    ]
+}
+
 /// Returns lines that are no links, each with the field that is invalid.
 fn lines_with_faults() -> Vec<(String, &'static str)> {
     let later = (Timestamp::now() + jiff::SignedDuration::from_mins(10)).to_string();
@@ -346,7 +365,7 @@ fn lines_with_faults() -> Vec<(String, &'static str)> {
 async fn a_line_that_is_no_link_names_its_fields_and_stops_no_other() {
     let database = TestDatabase::new().await;
     let (app, _keys) = managed(&database).await;
-    let cases = lines_with_faults();
+    let cases = [lines_with_faults(), lines_that_no_stack_can_hold()].concat();
     let mut lines: Vec<String> = cases.iter().map(|(line, _)| line.clone()).collect();
     lines.push(line("good", URL));
     let result = imported(&app, "", &lines.join("\r\n")).await;

@@ -68,7 +68,13 @@ fn text(field: &'static str, text: Option<String>, faults: &mut Faults) -> Optio
 
 fn time(field: &'static str, time: Option<String>, faults: &mut Faults) -> Option<Timestamp> {
     let rule = "must be a time like 2030-01-31T12:00:00Z";
-    time.and_then(|text| text.parse().ok().or_else(|| faults.add(field, rule)))
+    // The database knows no time of very long ago.
+    let parsed = |text: String| {
+        text.parse()
+            .ok()
+            .filter(|time| *time >= Timestamp::UNIX_EPOCH)
+    };
+    time.and_then(|text| parsed(text).or_else(|| faults.add(field, rule)))
 }
 
 #[cfg(test)]
@@ -101,6 +107,7 @@ mod tests {
             ("action=purged&limit=0", &["action", "limit"][..]),
             ("subject=a%00&by=%00", &["subject", "by"]),
             ("since=yesterday&until=1", &["since", "until"]),
+            ("since=-009000-01-01T00:00:00Z", &["since"]),
             ("after=0", &["after"]),
             ("after=x", &["after"]),
             ("after=%2B1", &["after"]),

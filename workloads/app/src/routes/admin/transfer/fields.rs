@@ -22,6 +22,8 @@ use crate::{
     target, template,
 };
 
+/// The most clicks of a day: no link has as many, and the sum of all its days fits into a number of the database.
+const MAX_CLICKS: i64 = 1_000_000_000_000;
 /// The difference of two clocks that is no fault.
 const SKEW: Duration = Duration::from_secs(5 * 60);
 
@@ -47,6 +49,8 @@ const TYPES: [(&str, &str); 12] = [
     ),
 ];
 const TIME: &str = "must be a time like 2030-01-31T12:00:00Z";
+const DELETED: &str = "must be empty: the link was deleted";
+const BEFORE_1970: &str = "must not be before 1970";
 
 /// Parses the query of an export: the code before the page, and the number of its links.
 ///
@@ -103,16 +107,16 @@ pub(super) fn link(
     check("host", host(&link));
     check("created_by", line_of(link.created_by.as_deref()));
     check("created_at", past(link.created_at, now));
-    let latest = now.checked_add(MAX_LIFE).unwrap_or(Timestamp::MAX);
-    if link.expires_at.is_some_and(|end| end > latest) {
-        check("expires_at", Err("must be within 5 years".to_owned()));
-    }
+    check("expires_at", end(link.expires_at, now));
     if let Some(down) = &mut link.disabled {
         down.at = whole_microseconds(down.at);
         check("disabled", takedown(down, now));
     }
-    check("title", label(link.title.as_deref(), labels::title));
-    check("note", label(link.note.as_deref(), labels::note));
+    check("title", label(&link, link.title.as_deref(), labels::title));
+    check("note", label(&link, link.note.as_deref(), labels::note));
+    if is_deleted(&link) && !link.tags.is_empty() {
+        check("tags", Err(DELETED.to_owned()));
+    }
     match labels::tags(link.tags.iter().map(String::as_str).collect()) {
         Ok(tags) => link.tags = tags,
         Err(rule) => check("tags", Err(rule)),
@@ -124,9 +128,17 @@ pub(super) fn link(
     }
 }
 
-/// Checks a title or a note as those of new links are.
-fn label(text: Option<&str>, rule: fn(Value) -> Result<String, String>) -> Result<(), String> {
-    text.map_or(Ok(()), |text| rule(text.into()).map(drop))
+/// Checks a title or a note as those of new links are. A deletion removes it.
+fn label(
+    link: &PortableLink,
+    text: Option<&str>,
+    rule: fn(Value) -> Result<String, String>,
+) -> Result<(), String> {
+    match text {
+        Some(_) if is_deleted(link) => Err(DELETED.to_owned()),
+        Some(text) => rule(text.into()).map(drop),
+        None => Ok(()),
+    }
 }
 
 /// Reads the fields, whatever their values are.
@@ -172,7 +184,7 @@ fn destination(
     let is_deleted = is_deleted(link);
     let has_expired = link.expires_at.is_some_and(|end| end <= now);
     match &link.url {
-        Some(_) if is_deleted => Err("must be null: the link was deleted".to_owned()),
+        Some(_) if is_deleted => Err(DELETED.to_owned()),
         Some(url) => text(destinations.check(url)),
         None if is_deleted || has_expired => Ok(()),
         None => Err("is required, unless the link has expired or was deleted".to_owned()),
@@ -189,7 +201,7 @@ fn host(link: &PortableLink) -> Result<(), String> {
         return Ok(());
     };
     if is_deleted(link) {
-        return Err("must be null: the link was deleted".to_owned());
+        return Err(DELETED.to_owned());
     }
     let expected = match &link.url {
         Some(url) => target::host(url),
@@ -209,7 +221,16 @@ fn past(time: Option<Timestamp>, now: Timestamp) -> Result<(), String> {
     let latest = now.checked_add(SKEW).unwrap_or(Timestamp::MAX);
     match time {
         Some(time) if time > latest => Err("must not be in the future".to_owned()),
-        Some(time) if time < Timestamp::UNIX_EPOCH => Err("must not be before 1970".to_owned()),
+        Some(time) if time < Timestamp::UNIX_EPOCH => Err(BEFORE_1970.to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn end(time: Option<Timestamp>, now: Timestamp) -> Result<(), String> {
+    let latest = now.checked_add(MAX_LIFE).unwrap_or(Timestamp::MAX);
+    match time {
+        Some(time) if time > latest => Err("must be within 5 years".to_owned()),
+        Some(time) if time < Timestamp::UNIX_EPOCH => Err(BEFORE_1970.to_owned()),
         _ => Ok(()),
     }
 }
@@ -239,12 +260,10 @@ fn clicks(link: &PortableLink, now: Timestamp) -> Result<(), String> {
     if !link.clicks.iter().all(|clicks| is_known(clicks.day)) {
         return Err("must not be in the future or before 1970".to_owned());
     }
-    match link
-        .clicks
-        .iter()
-        .any(|day| day.clicks.people < 0 || day.clicks.bots < 0)
-    {
-        true => Err("must not be negative".to_owned()),
-        false => Ok(()),
+    let is_number = |number: i64| (0..=MAX_CLICKS).contains(&number);
+    let mut numbers = link.clicks.iter().map(|day| &day.clicks);
+    match numbers.all(|clicks| is_number(clicks.people) && is_number(clicks.bots)) {
+        true => Ok(()),
+        false => Err(format!("must be numbers from 0 to {MAX_CLICKS}")),
     }
 }
