@@ -11,6 +11,7 @@ pub mod entry_points;
 pub mod events;
 pub mod hosts;
 pub mod inventory;
+pub mod nesting;
 pub mod refusal;
 pub mod request_spans;
 pub mod watch_report;

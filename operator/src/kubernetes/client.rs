@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use kube::{Client, Config, client::ClientBuilder};
+use tower::util::MapResponseLayer;
 
 use crate::{
-    kubernetes::{deadline::DeadlineLayer, request_spans::RequestSpans},
+    kubernetes::{deadline::DeadlineLayer, nesting, request_spans::RequestSpans},
     leadership::fence::FenceLayer,
 };
 
@@ -43,6 +44,7 @@ pub async fn connect(fence: &FenceLayer) -> Result<Clients, kube::Error> {
         .with_layer(&DeadlineLayer(REQUEST_LIMIT))
         .with_layer(fence)
         .with_layer(&RequestSpans)
+        .with_layer(&MapResponseLayer::new(nesting::limited))
         .build();
     Ok(Clients { main, lease })
 }
