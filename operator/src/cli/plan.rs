@@ -140,7 +140,8 @@ pub async fn run(arguments: PlanArguments, out: &mut impl Write) -> Result<PlanO
             connected.map_err(|error| format!("{error}; without a cluster, use --offline"))?;
         let stack = placed(stack, flag, &namespace)?;
         let searched = arguments.operator_namespace.as_deref();
-        let (settings, note) = operator::settings(&client, searched).await?;
+        let class = stack.spec.operator_class.clone().unwrap_or_default();
+        let (settings, note) = operator::settings(&client, searched, &class).await?;
         let mut report = compare::with_cluster(client, stack, settings.defaults()).await?;
         report.notes.extend(note);
         report

@@ -15,10 +15,11 @@ const OPERATOR: &str = "app.kubernetes.io/name=shortener-operator";
 /// Namespace of the operator where none is known.
 const UNKNOWN: &str = "shortener-system";
 
-/// Returns the settings of the operator, and a note if they had to be guessed.
+/// Returns the settings of the operator of a class, which is empty if the stack has none, and a note if they had to be guessed.
 pub(super) async fn settings(
     client: &Client,
     namespace: Option<&str>,
+    class: &str,
 ) -> Result<(Settings, Option<String>), PlanError> {
     let deployments: Api<Deployment> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
@@ -28,11 +29,17 @@ pub(super) async fn settings(
         .list(&ListParams::default().labels(OPERATOR))
         .await;
     let reason = match found {
-        Ok(list) => match list.items.first().map(of_deployment) {
-            Some(Some(Ok(settings))) => return Ok((settings, None)),
-            Some(_) => "the settings of its Deployment cannot be read".to_owned(),
-            None => format!("no Deployment has the label {OPERATOR}"),
-        },
+        Ok(list) if list.items.is_empty() => format!("no Deployment has the label {OPERATOR}"),
+        Ok(list) => {
+            let read = list.items.iter().filter_map(of_deployment);
+            let read: Vec<Settings> = read.filter_map(Result::ok).collect();
+            let are_read = read.len() == list.items.len();
+            match read.into_iter().find(|found| found.operator_class == class) {
+                Some(settings) => return Ok((settings, None)),
+                None if are_read => format!("no Deployment has the class {class:?} of the stack"),
+                None => "the settings of its Deployment cannot be read".to_owned(),
+            }
+        }
         Err(error) => format!("its Deployment cannot be read: {error}"),
     };
     let note = format!(
@@ -104,10 +111,10 @@ mod tests {
     use super::*;
     use crate::testing::api_server::{FakeApiServer, Fault};
 
-    fn deployment() -> Deployment {
+    fn deployment(name: &str, class: &str) -> Deployment {
         serde_json::from_value(json!({
             "metadata": {
-                "name": "op", "namespace": "operators",
+                "name": name, "namespace": "operators",
                 "labels": {"app.kubernetes.io/name": "shortener-operator"},
             },
             "spec": {"selector": {}, "template": {"spec": {"containers": [{
@@ -118,6 +125,7 @@ mod tests {
                     {"name": "GATEWAY_IMAGE", "value": "mirror.test/nginx:8"},
                     {"name": "OPERATOR_SELECTOR", "value": "app=op"},
                     {"name": "RUST_LOG", "value": "info"},
+                    {"name": "OPERATOR_CLASS", "value": class},
                     {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
                 ],
             }]}}},
@@ -128,8 +136,9 @@ mod tests {
     #[tokio::test]
     async fn the_settings_of_the_operator_in_the_cluster_count() {
         let server = FakeApiServer::default();
-        server.create(&deployment());
-        let (settings, note) = settings(&server.client(), None).await.unwrap();
+        server.create(&deployment("op", "stable"));
+        server.create(&deployment("canary", "canary"));
+        let (settings, note) = settings(&server.client(), None, "stable").await.unwrap();
         assert_eq!(settings.images.app, "mirror.test/app:9");
         assert_eq!(settings.images.gateway, "mirror.test/nginx:9");
         let peer = serde_json::to_value(settings.operator_peer()).unwrap();
@@ -137,17 +146,24 @@ mod tests {
         let namespaces = &peer["namespaceSelector"]["matchLabels"];
         assert_eq!(namespaces["kubernetes.io/metadata.name"], "operators");
         assert_eq!(note, None);
+        assert_eq!(settings.operator_class, "stable");
+        let (canary, _) = self::settings(&server.client(), None, "canary")
+            .await
+            .unwrap();
+        assert_eq!(canary.operator_class, "canary");
+        let (_, note) = self::settings(&server.client(), None, "").await.unwrap();
+        assert!(note.unwrap().contains("the class \"\" of the stack"));
         assert_eq!(server.writes(), []);
     }
 
     #[tokio::test]
     async fn settings_that_cannot_be_read_are_those_of_the_release_and_a_note_says_so() {
         let server = FakeApiServer::default();
-        let (found, note) = settings(&server.client(), None).await.unwrap();
+        let (found, note) = settings(&server.client(), None, "").await.unwrap();
         assert_eq!(found.images, of_this_release().unwrap().images);
         assert!(note.unwrap().contains("no Deployment has the label"));
         server.fail_all(Some(Fault::Refuse(403)));
-        let (_, note) = settings(&server.client(), Some("ops")).await.unwrap();
+        let (_, note) = settings(&server.client(), Some("ops"), "").await.unwrap();
         assert!(note.unwrap().contains("its Deployment cannot be read"));
     }
 }
