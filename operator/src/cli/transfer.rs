@@ -143,7 +143,9 @@ pub enum TransferError {
         after: String,
     },
     /// The import ended early.
-    #[error("{reason}; run the command again: links that exist stay as they are")]
+    #[error(
+        "{reason}; run the command again, with another file for --report: links that exist stay as they are"
+    )]
     Unfinished { reason: Box<TransferError> },
 }
 

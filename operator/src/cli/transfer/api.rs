@@ -60,6 +60,8 @@ pub(super) struct Api {
     connect: Connect,
     key: HeaderValue,
     sender: Option<SendRequest<Full<Bytes>>>,
+    /// True after the first answer. A pod that cannot be found then may be found again.
+    was_answered: bool,
     retries: ExponentialBuilder,
 }
 
@@ -148,6 +150,7 @@ impl Api {
             connect,
             key,
             sender: None,
+            was_answered: false,
             retries: RETRIES,
         }
     }
@@ -237,11 +240,14 @@ impl Api {
             .header(CONTENT_TYPE, "application/x-ndjson")
             .body(Full::new(body))
             .map_err(|_| Failure::Final(TransferError::Refused("no such path".to_owned())))?;
+        let silent = |reason: String| Failure::Passing(TransferError::Unavailable(reason), None);
         let mut sender = match self.sender.take().filter(SendRequest::is_ready) {
             Some(sender) => sender,
-            None => self.open().await?,
+            None => {
+                let opened = timeout(LIMIT, self.open()).await;
+                opened.map_err(|_| silent("no connection in time".to_owned()))??
+            }
         };
-        let silent = |reason: String| Failure::Passing(TransferError::Unavailable(reason), None);
         let answered = async {
             sender
                 .ready()
@@ -258,6 +264,7 @@ impl Api {
         let answered = timeout(LIMIT, answered).await;
         let response = answered.map_err(|_| silent("no answer in time".to_owned()))??;
         self.sender = Some(sender);
+        self.was_answered = true;
         judge(response)
     }
 
@@ -267,7 +274,7 @@ impl Api {
                 source: kube::Error::Api(status),
                 ..
             } if matches!(status.code, 401 | 403) => Failure::Final(error),
-            TransferError::Pod(_) if self.sender.is_none() => Failure::Final(error),
+            TransferError::Pod(_) if !self.was_answered => Failure::Final(error),
             _ => Failure::Passing(error, None),
         })?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| {
@@ -453,6 +460,24 @@ mod tests {
         for word in ["acme-app-0", "pods/portforward"] {
             assert!(error.contains(word), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_api_server_that_is_away_ends_the_first_request_and_delays_a_later_one() {
+        let (listener, mut api) = api().await;
+        let away =
+            "HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let (_, first) = tokio::join!(answer(&listener, away), api.export(None));
+        assert!(matches!(first, Err(TransferError::Pod(_))));
+        api.was_answered = true;
+        let page = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}\n";
+        let server = async {
+            answer(&listener, away).await;
+            answer(&listener, &running_pods()).await;
+            forward(&listener, page).await
+        };
+        let (_socket, later) = tokio::join!(server, api.export(None));
+        assert_eq!(&later.ok().unwrap().text[..], b"{}\n");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The command `export`.
 
 use std::{
-    fs::OpenOptions,
-    io::{BufWriter, Write},
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Read, Seek, SeekFrom, Write},
 };
 
 use tokio::signal::ctrl_c;
@@ -34,14 +34,45 @@ pub async fn export(arguments: ExportArguments, out: &mut impl Write) -> Result<
     let Some(path) = &arguments.output else {
         return pages(&mut api, arguments.after, out, stop).await;
     };
+    let is_new = arguments.after.is_none();
     let mut options = OpenOptions::new();
-    match arguments.after {
-        Some(_) => options.append(true),
-        None => options.write(true).create_new(true),
+    match is_new {
+        true => options.write(true).create_new(true),
+        false => options.read(true).write(true),
     };
-    let opened = options.open(path).map_err(|error| file(path, error))?;
-    let mut out = BufWriter::new(opened);
-    pages(&mut api, arguments.after, &mut out, stop).await
+    let mut opened = options.open(path).map_err(|error| file(path, error))?;
+    to_last_line(&mut opened).map_err(|error| file(path, error))?;
+    let exported = pages(
+        &mut api,
+        arguments.after,
+        &mut BufWriter::new(&opened),
+        stop,
+    )
+    .await;
+    if exported.is_err() && is_new && opened.metadata().is_ok_and(|file| file.len() == 0) {
+        // The same command can be given again.
+        let _ = fs::remove_file(path);
+    }
+    exported
+}
+
+/// Goes to the end of the last whole line, and removes what follows it: a part of a page that did not fit on the disk.
+pub(super) fn to_last_line(file: &mut File) -> io::Result<()> {
+    let mut end = file.seek(SeekFrom::End(0))?;
+    let mut part = [0; 8192];
+    while end > 0 {
+        let begin = end.saturating_sub(part.len() as u64);
+        let read = &mut part[..usize::try_from(end - begin).unwrap_or_default()];
+        file.seek(SeekFrom::Start(begin))?;
+        file.read_exact(read)?;
+        if let Some(last) = read.iter().rposition(|byte| *byte == b'\n') {
+            end = begin + last as u64 + 1;
+            break;
+        }
+        end = begin;
+    }
+    file.set_len(end)?;
+    file.seek(SeekFrom::Start(end)).map(drop)
 }
 
 /// Writes page by page until the last one, or until `stop`. A page is written as a whole.

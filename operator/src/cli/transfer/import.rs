@@ -76,6 +76,7 @@ pub async fn import(
         true => Box::new(io::stdin()),
         false => Box::new(File::open(path).map_err(|error| file(path, error))?),
     };
+    let mut api = arguments.access.api().await?;
     let mut report = match &arguments.report {
         None => Report::Lines(&mut *out),
         Some(path) => {
@@ -88,7 +89,6 @@ pub async fn import(
             Report::Csv(Box::new(csv))
         }
     };
-    let mut api = arguments.access.api().await?;
     let imported = run(
         &mut api,
         input,

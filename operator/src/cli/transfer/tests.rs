@@ -1,6 +1,12 @@
 //! The commands against a server that stands in for the app.
 
-use std::{collections::BTreeMap, io::Write, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io::{Read, Seek, SeekFrom, Write},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -21,7 +27,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{
     api::{Api, Connect, Stream},
-    export::pages,
+    export::{pages, to_last_line},
     import::{Outcome, Report, run},
     *,
 };
@@ -217,6 +223,28 @@ async fn an_export_that_ends_early_names_the_last_code_that_was_written() {
     let stopped = pages(&mut api, Some("b".to_owned()), &mut Vec::new(), now).await;
     let error = stopped.unwrap_err().to_string();
     assert_eq!(error, "interrupted; continue with --after b");
+}
+
+#[test]
+fn what_is_left_of_a_page_goes_before_an_export_continues() {
+    let long = "x".repeat(20_000);
+    for (text, left) in [
+        ("", ""),
+        ("{\"a\":1}\n", "{\"a\":1}\n"),
+        ("{\"a\":1}\n{\"b\"", "{\"a\":1}\n"),
+        ("{\"a\"", ""),
+        (&format!("{{}}\n{long}"), "{}\n"),
+        (&long, ""),
+    ] {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        to_last_line(&mut file).unwrap();
+        file.write_all(b"more").unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut found = String::new();
+        file.read_to_string(&mut found).unwrap();
+        assert_eq!(found, format!("{left}more"));
+    }
 }
 
 #[tokio::test]

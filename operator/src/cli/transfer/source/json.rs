@@ -28,7 +28,7 @@ pub(super) fn read(
         failed: None,
     };
     loop {
-        let walked = Links(&mut walk).deserialize(&mut parser);
+        let walked = Links(&mut walk, true).deserialize(&mut parser);
         if let Some(failed) = walk.failed {
             return Err(failed);
         }
@@ -57,8 +57,9 @@ impl Walk<'_> {
     }
 }
 
-/// Reads an array of links, or an object with the way to one.
-struct Links<'a, 'w>(&'a mut Walk<'w>);
+/// Reads an array of links, or an object with the way to one. It is true for a whole answer: without such a way it is taken for
+/// a link, so an answer that says why there are no links is refused, and not passed over.
+struct Links<'a, 'w>(&'a mut Walk<'w>, bool);
 
 impl<'de> DeserializeSeed<'de> for Links<'_, '_> {
     type Value = ();
@@ -83,18 +84,24 @@ impl<'de> Visitor<'de> for Links<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        while let Some(name) = fields.next_key::<String>()? {
-            let name = plain(&name);
+        // The fields so far, as long as they may be those of a link.
+        let mut link = self.1.then(Map::new);
+        while let Some(field) = fields.next_key::<String>()? {
+            let name = plain(&field);
             let is_number =
                 |rest: &str| !rest.is_empty() && rest.bytes().all(|sign| sign.is_ascii_digit());
             if WAY.contains(&name.as_str()) {
-                fields.next_value_seed(Links(&mut *self.0))?;
+                link = None;
+                fields.next_value_seed(Links(&mut *self.0, false))?;
             } else if name.strip_prefix(LINK).is_some_and(is_number) {
+                link = None;
                 self.0.take(&fields.next_value()?)?;
+            } else if let Some(link) = &mut link {
+                link.insert(field, fields.next_value()?);
             } else {
                 fields.next_value::<IgnoredAny>()?;
             }
         }
-        Ok(())
+        link.map_or(Ok(()), |link| self.0.take(&link))
     }
 }

@@ -119,7 +119,10 @@ pub(super) fn links(row: &Row, columns: &Columns, sink: Sink<'_>) -> Result<(), 
         let reason = format!("the link has no {}", columns.codes.join(" or "));
         return sink(refused(None, reason));
     }
-    let link = link(row, columns);
+    let link = match row.has_excess {
+        true => Err("the line has more columns than the header: quote its texts".to_owned()),
+        false => link(row, columns),
+    };
     for code in codes {
         sink(match &link {
             Err(reason) => refused(Some(code), reason.clone()),

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 pub(super) struct Row {
     /// Number of its line, or of its entry in JSON, from 1.
     pub(super) line: u64,
+    /// True if a table has no name for one of its texts: a text with the sign between columns was not quoted.
+    pub(super) has_excess: bool,
     fields: Vec<(String, Vec<String>)>,
 }
 
@@ -21,13 +23,14 @@ impl Row {
     pub(super) fn of_record<'a>(
         line: u64,
         names: &[String],
-        texts: impl Iterator<Item = &'a str>,
+        mut texts: impl Iterator<Item = &'a str>,
     ) -> Self {
-        let fields = names.iter().zip(texts);
+        let fields = names.iter().zip(texts.by_ref());
         let fields = fields.map(|(name, text)| (name.clone(), vec![text.to_owned()]));
         Self {
             line,
             fields: fields.collect(),
+            has_excess: texts.any(|text| !text.is_empty()),
         }
     }
 
@@ -35,7 +38,11 @@ impl Row {
     pub(super) fn of_object(line: u64, object: &Map<String, Value>) -> Self {
         let mut fields = Vec::new();
         add(&mut fields, "", object);
-        Self { line, fields }
+        Self {
+            line,
+            has_excess: false,
+            fields,
+        }
     }
 
     /// Returns the texts of the fields with these names that are not empty.

@@ -165,8 +165,32 @@ fn a_row_without_a_part_that_every_link_has_is_refused_and_a_column_is_named() {
     assert_eq!(missing, "the file has no column target");
     let missing = failure(Format::Shlink, b"longUrl\nhttps://example.com/\n");
     assert_eq!(missing, "the file has no column shortcode");
+    let rows = "source,target,hits\na,https://example.com/?x=1,2,17\nb,https://example.com/,17,\n";
+    assert_eq!(
+        items(Format::Yourls, rows),
+        [
+            json!([
+                2,
+                "a",
+                "the line has more columns than the header: quote its texts"
+            ]),
+            json!([3, {"code": "b", "url": "https://example.com/"}]),
+        ]
+    );
     assert!(failure(Format::Kutt, b"{\"data\": [{]}").contains("not JSON"));
     assert!(failure(Format::Kutt, b"{\"data\": 7}").contains("an array of links"));
+}
+
+#[test]
+fn an_answer_without_links_is_refused_unless_it_has_an_empty_list() {
+    let answers = r#"{"data": [], "total": 0} {"error": "Unauthorized"} {"address": "a", "target": "https://example.com/"}"#;
+    assert_eq!(
+        items(Format::Kutt, answers),
+        [
+            json!([1, null, "the link has no address"]),
+            json!([2, {"code": "a", "url": "https://example.com/"}]),
+        ]
+    );
 }
 
 #[test]
