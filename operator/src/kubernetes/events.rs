@@ -14,7 +14,8 @@ const MAX_NOTE: usize = 1024;
 /// The end of a text that was cut.
 const CUT: &str = "…";
 
-/// Returns an Event: the action of the operator, the CamelCase reason and the text.
+/// Returns an Event: the action of the operator, the CamelCase reason and the text. For some minutes, a Recorder counts another
+/// one on the same objects with the same type, action and reason as a repeat, and drops its text.
 pub fn event(type_: EventType, action: &str, reason: &str, note: String) -> Event {
     Event {
         type_,

@@ -10,7 +10,7 @@ use kube::{
     discovery::ApiResource,
     runtime::{
         controller::Action,
-        events::{Event, EventType},
+        events::{Event, EventType, Recorder},
     },
 };
 use serde_json::{Value, from_value, json};
@@ -76,7 +76,9 @@ pub async fn report(
             publish(recorder, stack, of_condition(condition)).await;
         }
         if let Some(numbers) = plan::scaling(stack.status.as_ref(), &new) {
-            publish(recorder, stack, of_scaling(numbers)).await;
+            // A Recorder counts a repeat, whose numbers differ, as one more of the Event before.
+            let fresh = Recorder::new(scope.context.client.clone(), FIELD_MANAGER.into());
+            publish(&fresh, stack, of_scaling(numbers)).await;
         }
     };
     if timeout(EVENTS_TIME, events).await.is_err() {
@@ -158,7 +160,8 @@ fn status_patch(uid: Option<&str>, name: &str, status: &ShortenerStackStatus) ->
     })
 }
 
-/// Returns the Event for a condition that changed.
+/// Returns the Event for a condition that changed. Its action is the type of the condition, because a Recorder counts one with
+/// the action and the reason of an earlier one as a repeat of that.
 fn of_condition(condition: &Condition) -> Event {
     let type_ = condition.type_.as_str();
     let degraded = type_ == DEGRADED && condition.status == "True";
@@ -172,7 +175,7 @@ fn of_condition(condition: &Condition) -> Event {
         EventType::Normal
     };
     let note = format!("{type_} is {}: {}", condition.status, condition.message);
-    event(severity, "Reconcile", &condition.reason, note)
+    event(severity, type_, &condition.reason, note)
 }
 
 /// Returns the Event for a decided number of workers.

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::{api::events::v1::Event, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::ResourceExt;
 use shortener_operator_core::{api::ShortenerStack, model::metadata::CONFIG_CHECKSUM};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -302,6 +302,15 @@ impl World {
         let mut names = self.server.names();
         names.retain(|name| !name.starts_with("shortenerstacks/") && !name.starts_with("events/"));
         names
+    }
+
+    /// Returns every Event.
+    pub fn events(&self) -> Vec<Event> {
+        let names = self.server.names();
+        let events = names.iter().filter_map(|name| name.strip_prefix("events/"));
+        events
+            .filter_map(|name| self.server.get(NAMESPACE, name))
+            .collect()
     }
 
     /// Returns the number of created objects, without Events.

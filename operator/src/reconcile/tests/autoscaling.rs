@@ -90,6 +90,22 @@ async fn the_first_job_starts_a_worker_and_the_last_one_leaves_none_after_a_whil
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_change_of_the_number_has_an_event_with_its_numbers() {
+    let world = world(0).await;
+    hold(&world, 1, 0);
+    world.pass(WAKE_UP).await;
+    hold(&world, 90, 1);
+    world.pass(Duration::from_secs(11)).await;
+    let mut events = world.events();
+    events.retain(|event| event.reason.as_deref() == Some("WorkersScaled"));
+    let notes: Vec<_> = events.into_iter().filter_map(|event| event.note).collect();
+    for change in ["from 0 to 1 ", "from 1 to 5 "] {
+        let tells = notes.iter().any(|note| note.contains(change));
+        assert!(tells, "{change}: {notes:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_number_at_rest_causes_no_write() {
     let world = world(2).await;
     hold(&world, 1, 1);

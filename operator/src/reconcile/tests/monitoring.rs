@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
-    events::v1::Event,
     networking::v1::Ingress,
 };
 use kube::Resource;
@@ -101,12 +100,11 @@ async fn a_refused_rule_leaves_the_stack_ready_and_is_told_and_repaired() {
         server.fail_kind::<PrometheusRule>(Some(fault));
         let world = observed(server).await;
         assert_refused(&world, cause);
-        let names = world.server.names();
-        let events = names.iter().filter_map(|name| name.strip_prefix("events/"));
+        let events = world.events();
         let warned = events
-            .filter_map(|name| world.server.get::<Event>(NAMESPACE, name))
+            .iter()
             .any(|event| event.type_.as_deref() == Some("Warning"));
-        assert!(warned, "{fault:?}: {names:?}");
+        assert!(warned, "{fault:?}: {events:?}");
         world.server.fail_kind::<PrometheusRule>(None);
         assert_repaired(&world).await;
     }

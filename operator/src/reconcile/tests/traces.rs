@@ -1,8 +1,8 @@
 //! Tests of the traces of reconciles and of queries, and of the Events that lead to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::{apps::v1::Deployment, events::v1::Event};
+use k8s_openapi::api::apps::v1::Deployment;
 use opentelemetry::{SpanId, trace::Status};
 use opentelemetry_sdk::trace::SpanData;
 use serde_json::{Value, json};
@@ -156,16 +156,30 @@ async fn an_event_leads_to_the_trace_of_its_reconcile() {
         .iter()
         .map(|root| root.span_context.trace_id().to_string())
         .collect();
-    let names = scene.world.server.names();
-    let events = names.iter().filter_map(|name| name.strip_prefix("events/"));
-    let events: Vec<Event> = events
-        .filter_map(|name| scene.world.server.get(NAMESPACE, name))
-        .collect();
+    let events = scene.world.events();
     assert!(!events.is_empty());
     for event in events {
         let note = event.note.unwrap();
         let named = |trace: &String| note.ends_with(&format!(" (trace {trace})"));
         assert!(traces.iter().any(named), "{note}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_with_one_reason_have_an_event_each() {
+    let world = World::with_stack(json!({})).await;
+    let events = world.events();
+    let mut conditions = world.stack("acme").status.unwrap().conditions;
+    conditions.retain(|told| !["Reconciling", "Stalled"].contains(&told.type_.as_str()));
+    let reasons: BTreeSet<_> = conditions.iter().map(|told| &told.reason).collect();
+    assert!(reasons.len() < conditions.len(), "{conditions:?}");
+    for told in &conditions {
+        let start = format!("{} is ", told.type_);
+        let tells = events.iter().any(|event| {
+            let note = event.note.as_deref().unwrap_or_default();
+            event.reason.as_ref() == Some(&told.reason) && note.starts_with(&start)
+        });
+        assert!(tells, "{told:?}: {events:?}");
     }
 }
 
