@@ -235,6 +235,30 @@ async fn a_drill_that_is_complete_is_never_acted_upon_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_drill_has_events_that_name_it() {
+    let running = Running::drilled("Cache").await;
+    running.pass(90).await;
+    assert_eq!(running.phase("mine"), Some(DrillPhase::Complete));
+    running.drill("another", "Cache");
+    running.pass(5).await;
+    assert_eq!(running.phase("another"), Some(DrillPhase::Active));
+    let mut events = running.world.events();
+    events.retain(|event| event.reason.as_deref() == Some("DrillBegun"));
+    let named = |name: &str| {
+        let start = format!("ShortenerDrill {name} ");
+        events.iter().any(|event| {
+            let related = event
+                .related
+                .as_ref()
+                .and_then(|drill| drill.name.as_deref());
+            let note = event.note.as_deref().unwrap_or_default();
+            note.starts_with(&start) && related == Some(name)
+        })
+    };
+    assert!(named("mine") && named("another"), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_database_that_is_away_costs_what_the_documentation_says_and_no_more() {
     for (cached, verdict) in [(true, DrillVerdict::Held), (false, DrillVerdict::Broken)] {
         let running = Running::drilled("Database").await;

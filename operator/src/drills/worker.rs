@@ -5,7 +5,10 @@ mod begin;
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
-use kube::{ResourceExt, runtime::events::EventType};
+use kube::{
+    Resource, ResourceExt,
+    runtime::events::{Event, EventType},
+};
 use shortener_operator_core::{
     api::{DrillPhase, ShortenerDrill, ShortenerDrillStatus, ShortenerStack},
     model::metadata::StackKey,
@@ -218,7 +221,11 @@ impl Worker {
             return;
         };
         let note = format!("ShortenerDrill {} {what}", drill.name_any());
-        let event = event(EventType::Warning, "Drill", reason, note);
+        let event = Event {
+            // Otherwise, it counts as a repeat of the Event about an earlier drill.
+            secondary: Some(drill.object_ref(&())),
+            ..event(EventType::Warning, "Drill", reason, note)
+        };
         publish(&self.shared.context.recorder, &*stack, event).await;
     }
 
