@@ -356,6 +356,28 @@ async fn a_deleted_link_whose_stack_cannot_be_reached_ends_after_five_minutes_wi
 }
 
 #[tokio::test(start_paused = true)]
+async fn links_that_are_left_later_are_named_in_another_event() {
+    let world = with_link(json!({})).await;
+    world.server.create(&link("b", json!({})));
+    world.settle().await;
+    let down = Some(StatusCode::SERVICE_UNAVAILABLE);
+    world.management.fail(down);
+    for name in ["a", "b"] {
+        world.server.delete::<ShortLink>(NAMESPACE, name);
+        world.pass(7 * MINUTE).await;
+        assert!(get(&world, name).is_none());
+    }
+    let mut events = world.events();
+    events.retain(|event| event.reason.as_deref() == Some("ShortLinkLeft"));
+    let notes: Vec<_> = events.into_iter().filter_map(|event| event.note).collect();
+    for code in ["a", "b"] {
+        let named = format!("stay as they were: {code}.");
+        let tells = notes.iter().any(|note| note.contains(&named));
+        assert!(tells, "{code}: {notes:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_operator_leaves_the_links_of_stacks_in_other_namespaces_alone() {
     let server = FakeApiServer::default();
     server.add_kind::<ShortLink>();

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::events::EventType,
+    runtime::events::{Event, EventType},
 };
 use serde_json::{Value, json};
 use shortener_operator_core::{
@@ -84,7 +84,11 @@ pub(super) async fn tell_left(
     links: &[Arc<ShortLink>],
 ) {
     let codes: Vec<&str> = links.iter().map(|link| link.spec.code.as_str()).collect();
-    let event = event(EventType::Warning, "Release", "ShortLinkLeft", left(&codes));
+    let event = Event {
+        // Otherwise, it counts as a repeat of the Event about earlier links.
+        secondary: links.first().map(|link| link.object_ref(&())),
+        ..event(EventType::Warning, "Release", "ShortLinkLeft", left(&codes))
+    };
     publish(&shared.context.recorder, stack, event).await;
 }
 
