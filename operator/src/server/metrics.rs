@@ -24,6 +24,9 @@ const DURATIONS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0
 /// Labels of the series of a stack.
 const LABELS: [&str; 2] = ["namespace", "stack"];
 
+/// Largest number of members that the broker of a stack may have.
+const MEMBERS: usize = 7;
+
 // What the metrics say of themselves.
 const RECONCILES: &str = "Reconciles that have ended, by result.";
 const ERRORS: &str = "Reconciles that have failed, by reason.";
@@ -119,8 +122,8 @@ impl Metrics {
             dead_letters: of_stack("dead_letters", DEAD_LETTERS, &LABELS)?,
             dropped: register_int_counter_vec_with_registry!(
                 "dead_letters_dropped_total",
-                "Dead letters that a stack's broker has dropped since its start because their queue was full.",
-                &LABELS,
+                "Dead letters that a member of a stack's broker has dropped since its start because their queue was full.",
+                &["namespace", "stack", "member"],
                 stacks
             )?,
             workers: of_stack("workers_desired", WORKERS, &LABELS)?,
@@ -215,8 +218,9 @@ impl Metrics {
         self.probes.forget_stacks();
     }
 
-    /// Sets the depths of a stack's queues. An unknown depth is not exported.
-    pub fn queue(&self, namespace: &str, stack: &str, depths: Depths) {
+    /// Sets the depths of a stack's queues, and the number of dead letters that each member of the broker has dropped. What is
+    /// unknown is not exported.
+    pub fn queue(&self, namespace: &str, stack: &str, depths: Depths, dropped: &[Option<u64>]) {
         self.forget_queue(namespace, stack);
         if let Some(depth) = depths.jobs {
             for (state, count) in [(READY, depth.ready), (UNACKED, depth.unacked)] {
@@ -228,10 +232,15 @@ impl Metrics {
             let gauge = self.dead_letters.with_label_values(&[namespace, stack]);
             gauge.set(count);
         }
-        if let Some(count) = depths.dropped {
-            // A copy of the broker's counter, which begins again at 0 when the broker restarts.
-            let counter = self.dropped.with_label_values(&[namespace, stack]);
-            counter.inc_by(count);
+        for (member, count) in dropped.iter().take(MEMBERS).enumerate() {
+            let Some(count) = count else { continue };
+            // A copy of the member's counter, which begins again at 0 when the member restarts. The sum of all would seem to
+            // do so, too, and count the others twice.
+            let member = member.to_string();
+            let counter = self
+                .dropped
+                .with_label_values(&[namespace, stack, member.as_str()]);
+            counter.inc_by(*count);
         }
     }
 
@@ -242,7 +251,12 @@ impl Metrics {
             let _ = self.queues.remove_label_values(&[namespace, stack, state]);
         }
         let _ = self.dead_letters.remove_label_values(&[namespace, stack]);
-        let _ = self.dropped.remove_label_values(&[namespace, stack]);
+        for member in 0..MEMBERS {
+            let member = member.to_string();
+            let _ = self
+                .dropped
+                .remove_label_values(&[namespace, stack, member.as_str()]);
+        }
     }
 
     /// Sets the leader gauge: 1 while this replica leads, 0 while it stands by.
@@ -328,11 +342,10 @@ mod tests {
         let depths = Depths {
             jobs: Some(Depth::default()),
             dead_letters: Some(0),
-            dropped: Some(0),
             ..Depths::default()
         };
         metrics.stack_ready("links", "acme", true);
-        metrics.queue("links", "acme", depths);
+        metrics.queue("links", "acme", depths, &[Some(0)]);
         metrics.workers_desired("links", "acme", Some(0));
         metrics.purged("links", "acme", Some(true));
         metrics.short_links("links", "acme", Some([0; 3]));
@@ -421,23 +434,24 @@ mod tests {
                 unacked: 1,
             }),
             dead_letters: Some(2),
-            dropped: Some(7),
             ..Depths::default()
         };
-        // The broker's counter is copied and not summed up.
+        // The counters of the members are copied and not summed up.
         for _ in 0..2 {
-            metrics.queue("team-a", "acme", depths);
+            metrics.queue("team-a", "acme", depths, &[Some(7), None, Some(2)]);
         }
         let labels = "namespace=\"team-a\",stack=\"acme\"";
         for line in [
             format!("shortener_stack_queue_messages{{{labels},state=\"ready\"}} 3"),
             format!("shortener_stack_queue_messages{{{labels},state=\"unacked\"}} 1"),
             format!("shortener_stack_dead_letters{{{labels}}} 2"),
-            format!("shortener_stack_dead_letters_dropped_total{{{labels}}} 7"),
+            format!("shortener_stack_dead_letters_dropped_total{{member=\"0\",{labels}}} 7"),
+            format!("shortener_stack_dead_letters_dropped_total{{member=\"2\",{labels}}} 2"),
         ] {
             assert!(page(&metrics).contains(&line), "{line}");
         }
-        metrics.queue("team-a", "acme", Depths::default());
+        assert!(!page(&metrics).contains("member=\"1\""));
+        metrics.queue("team-a", "acme", Depths::default(), &[]);
         assert!(!page(&metrics).contains("acme"));
     }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt, future::try_join_all, stream::FuturesUnordered};
+use futures::{StreamExt, stream::FuturesUnordered};
 use shortener_operator_core::model::{
     metadata::StackKey,
     queue_state::{Depths, Report},
@@ -91,12 +91,15 @@ impl Monitor {
         let said = match self.traced(stack, answers).await {
             Ok((depths, alarm)) => {
                 let busy = self.busy(stack, &broker).await;
+                let dropped = self.dropped(stack, target).await;
+                let counts = dropped.iter().flatten().copied();
                 let depths = Depths {
-                    dropped: self.dropped(stack, target).await,
+                    dropped: counts.reduce(u64::saturating_add),
                     ..depths
                 };
-                self.queues
-                    .while_asked(stack, || self.metrics.queue(namespace, name, depths));
+                self.queues.while_asked(stack, || {
+                    self.metrics.queue(namespace, name, depths, &dropped);
+                });
                 Ok(Report {
                     depth: depths.jobs,
                     alarm,
@@ -162,20 +165,21 @@ impl Monitor {
         answer
     }
 
-    /// Returns the number of dropped dead letters, which each member counts for itself. A broker without metrics is no reason
-    /// to distrust its other answers.
-    async fn dropped(&self, (namespace, name): &StackKey, target: &Target) -> Option<u64> {
-        let members = target.metrics_urls.iter();
-        let counts = members.map(|url| counters::dropped(&self.transport, url, LIMIT));
-        let counts = try_join_all(counts)
-            .await
-            .inspect_err(|error| {
-                tracing::debug!(stack = %name, %namespace, %error, "the broker's metrics cannot be read");
-            })
-            .ok()?;
+    /// Returns the number of dropped dead letters, which each member counts for itself; `None` for one that does not tell it. That
+    /// is no reason to distrust the other answers.
+    async fn dropped(&self, (namespace, name): &StackKey, target: &Target) -> Vec<Option<u64>> {
+        let members = &target.metrics_urls;
+        // One after the other, because the answers are long, but all in the time of one request.
+        let limit = LIMIT / u32::try_from(members.len().max(1)).unwrap_or(u32::MAX);
+        let mut counts = Vec::new();
+        for url in members {
+            let count = counters::dropped(&self.transport, url, limit).await;
+            let count = count.inspect_err(|error| {
+                tracing::debug!(stack = %name, %namespace, %error, "the metrics of a member cannot be read");
+            });
+            counts.push(count.ok().flatten());
+        }
         counts
-            .into_iter()
-            .try_fold(0, |sum: u64, count| Some(sum.saturating_add(count?)))
     }
 }
 
@@ -217,7 +221,7 @@ mod tests {
     use http::Request;
     use http_body_util::Full;
     use hyper::body::Bytes;
-    use shortener_operator_core::model::queue_state::Depth;
+    use shortener_operator_core::model::queue_state::{DeadLetterRoom, Depth};
     use tokio::time::{Instant, sleep};
     use tokio_util::task::AbortOnDropHandle;
     use tower::{ServiceExt, service_fn};
@@ -226,6 +230,7 @@ mod tests {
     use crate::{rabbitmq::broker::Login, testing::broker::FakeBroker};
 
     const SLOW: &str = "slow-rabbitmq.links";
+    const GONE: &str = "gone-rabbitmq.links";
 
     fn target(host: &str) -> Target {
         Target {
@@ -250,14 +255,16 @@ mod tests {
         ("links".to_owned(), stack.to_owned())
     }
 
-    /// Returns a transport to a broker whose address `SLOW` answers each request after 4 s.
+    /// Returns a transport to a broker whose address `SLOW` answers each request after 4 s, and `GONE` none.
     fn transport(broker: &FakeBroker) -> Transport {
         let answers = broker.transport();
         Transport::new(service_fn(move |request: Request<Full<Bytes>>| {
             let answers = answers.clone();
             async move {
-                if request.uri().host() == Some(SLOW) {
-                    sleep(Duration::from_secs(4)).await;
+                match request.uri().host() {
+                    Some(SLOW) => sleep(Duration::from_secs(4)).await,
+                    Some(GONE) => return Err("connection refused".into()),
+                    _ => {}
                 }
                 answers.oneshot(request).await
             }
@@ -291,6 +298,31 @@ mod tests {
             let page = String::from_utf8(metrics.render().unwrap()).unwrap();
             assert_eq!(page.contains("stack=\"slow\""), !deleted, "{page}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_that_does_not_answer_hides_no_dropped_dead_letter_of_another() {
+        let broker = FakeBroker::default();
+        broker.drops(7);
+        let depth = Depth {
+            ready: 9_000,
+            unacked: 0,
+        };
+        broker.holds("jobs.dlq", depth);
+        let monitor = monitor(&broker);
+        let (queues, metrics) = (monitor.queues.clone(), monitor.metrics.clone());
+        let mut members = target("member-rabbitmq.links");
+        let gone = format!("http://{GONE}:15692");
+        members.metrics_urls.insert(0, gone);
+        queues.target(&key("acme"), Some(members));
+        let _running = AbortOnDropHandle::new(tokio::spawn(monitor.run()));
+        sleep(Duration::from_secs(1)).await;
+        let page = String::from_utf8(metrics.render().unwrap()).unwrap();
+        let line = "dropped_total{member=\"1\",namespace=\"links\",stack=\"acme\"} 7";
+        assert!(page.contains(line), "{page}");
+        assert!(!page.contains("member=\"0\""), "{page}");
+        let record = queues.record(&key("acme"));
+        assert_eq!(record.seen().room(), Some(DeadLetterRoom::Exceeded));
     }
 
     #[tokio::test(start_paused = true)]
