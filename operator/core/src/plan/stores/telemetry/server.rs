@@ -11,7 +11,6 @@ use crate::{
     model::{
         credentials,
         metadata::{Component, component_name},
-        quantity,
         stack::{ManagedStore, ValidatedStack},
     },
     plan::{
@@ -108,7 +107,7 @@ fn mounts() -> Vec<VolumeMount> {
 /// Returns the arguments that bound Prometheus's data by age, with Prometheus's own default, and to a third of the
 /// volume, so that metrics leave space for traces and logs.
 fn prometheus_arguments(server: &ManagedStore) -> Option<String> {
-    let volume = quantity::bytes(&server.volume.as_ref()?.size.0)?;
+    let volume = server.volume.as_ref()?.usable_bytes()?;
     Some(format!(
         "--storage.tsdb.retention.time=15d --storage.tsdb.retention.size={}MB",
         volume / 3 / (1 << 20)
@@ -151,9 +150,14 @@ fn env(stack: &ValidatedStack, server: &ManagedStore) -> Vec<EnvVar> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
     use super::*;
     use crate::{
-        model::stack::{Backend, Collector, Store},
+        model::{
+            facts::ClaimFact,
+            stack::{Backend, Collector, Store},
+        },
         plan::stores::{config_checksum, stateful_set},
         testing::{golden, stack::minimal_stack},
     };
@@ -177,19 +181,29 @@ mod tests {
     fn metrics_take_a_third_of_the_volume_whatever_its_size() {
         let stack = minimal_stack().telemetry();
         let mut server = stack.own_backend().unwrap().managed().unwrap().clone();
+        // Sizes in the spec, and of a volume whose claim requests as much.
         let table = [
-            ("512Mi", Some("170MB")),
-            ("3Gi", Some("1024MB")),
-            ("2T", Some("635782MB")),
-            ("lots", None),
+            ("512Mi", None, Some("170MB")),
+            ("3Gi", None, Some("1024MB")),
+            ("2T", None, Some("635782MB")),
+            ("lots", None, None),
+            // A volume that has not grown, or cannot grow.
+            ("50Gi", Some("3Gi"), Some("1024MB")),
         ];
-        for (size, share) in table {
-            server.volume.as_mut().unwrap().size.0 = size.to_owned();
+        for (size, volume, share) in table {
+            let quantity = |size: &str| Quantity(size.to_owned());
+            let disk = server.volume.as_mut().unwrap();
+            disk.size = quantity(size);
+            disk.existing = volume.map(|volume| ClaimFact {
+                request: Some(quantity(size)),
+                capacity: Some(quantity(volume)),
+                ..ClaimFact::default()
+            });
             let found = prometheus_arguments(&server);
             let found = found
                 .as_deref()
                 .and_then(|found| found.split("size=").nth(1));
-            assert_eq!(found, share, "{size}");
+            assert_eq!(found, share, "{size} {volume:?}");
         }
     }
 
