@@ -108,9 +108,10 @@ impl<'a> Job<'a> {
         since.is_some() && self.long_due > since
     }
 
+    /// Returns the command for a run. A Job stays for a day, so the shell gives each one another name.
     fn run_now(&self) -> String {
         let (stack, component) = (&self.view.stack.identity.name, self.component.as_str());
-        format!("kubectl create job --from=cronjob/{stack}-{component} {component}-now")
+        format!("kubectl create job --from=cronjob/{stack}-{component} {component}-$(date +%s)")
     }
 }
 
@@ -294,7 +295,7 @@ mod tests {
         let (reason, _, fault, message) = ready(&live(Component::Backup, json!({})), &long_ago);
         assert_eq!((reason, fault), ("Overdue", true));
         assert!(
-            message.contains("create job --from=cronjob/acme-backup"),
+            message.contains("create job --from=cronjob/acme-backup backup-$(date +%s)"),
             "{message}"
         );
     }

@@ -200,3 +200,13 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
         assert!(runbook.as_str().unwrap().ends_with(&anchor), "{name}");
     }
 }
+
+#[test]
+fn a_job_that_a_runbook_makes_has_another_name_each_time() {
+    let commands: Vec<&str> = RUNBOOKS.split("kubectl create job ").skip(1).collect();
+    assert!(!commands.is_empty());
+    for command in commands {
+        let (name, _) = command.split_once(" -n links").unwrap();
+        assert!(name.ends_with("-$(date +%s)"), "{name}");
+    }
+}
