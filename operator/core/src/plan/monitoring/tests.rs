@@ -210,3 +210,16 @@ fn a_job_that_a_runbook_makes_has_another_name_each_time() {
         assert!(name.ends_with("-$(date +%s)"), "{name}");
     }
 }
+
+#[test]
+fn a_runbook_that_names_the_managed_database_has_the_pods_of_a_cluster_too() {
+    let sections = RUNBOOKS.split("\n## ");
+    let named: Vec<&str> = sections
+        .filter(|section| section.contains("demo-postgres-0"))
+        .collect();
+    assert!(!named.is_empty());
+    for section in named {
+        let selector = "-l cnpg.io/cluster=demo-pg,cnpg.io/podRole=instance";
+        assert!(section.contains(selector), "{section}");
+    }
+}
