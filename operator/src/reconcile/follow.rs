@@ -103,6 +103,10 @@ fn probes(scope: &Scope, validated: &ValidatedStack) {
     let pods = scope.inventory.of_stack::<Pod>(namespace, name);
     let attempts = conditions::attempts(validated, &pods);
     context.sole_entry.follow(&key, attempts);
+    // The last result is as true while pods are missing.
+    if !conditions::allows_attempts(validated) {
+        context.metrics.probes.forget_policies(namespace, name);
+    }
     let target = conditions::target(validated);
     let untried = target.is_none();
     context.end_to_end.follow(&key, target);

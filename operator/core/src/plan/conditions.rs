@@ -28,7 +28,7 @@ pub use end_to_end::{TASK, end_to_end, target};
 pub use gateway::{gateway_ready, has_address};
 pub use monitoring::{MONITORING_REFUSED, monitoring_ready};
 pub use pending::held_back;
-pub use sole_entry::{Attempts, attempts, sole_entry};
+pub use sole_entry::{Attempts, allows_attempts, attempts, sole_entry};
 pub use summary::{degraded, paused, plan_only, progressing, ready, serves};
 pub use telemetry::telemetry_ready;
 pub use webhooks::webhooks_ready;

@@ -97,6 +97,21 @@ async fn a_network_without_policies_is_told_once_and_so_is_one_that_enforces_the
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_network_without_policies_is_exported_until_the_stack_allows_no_attempt() {
+    let world = running(json!({})).await;
+    world.network.ignores_policies(true);
+    world.pass(Duration::from_secs(600)).await;
+    let series = "shortener_stack_network_policies_enforced{namespace=\"links\",stack=\"acme\"}";
+    assert!(world.metrics().contains(series));
+    world.server.delete::<Pod>(NAMESPACE, "acme-app-0");
+    world.settle().await;
+    assert!(world.metrics().contains(series), "the network is the same");
+    world.edit_spec("acme", |spec| spec["stopped"] = true.into());
+    world.settle().await;
+    assert!(!world.metrics().contains(series));
+}
+
+#[tokio::test(start_paused = true)]
 async fn probes_with_the_same_result_write_nothing_not_even_after_a_restart() {
     let world = probed(json!({"intervalSeconds": 30})).await;
     assert_eq!(world.verdict("EndToEnd"), "True Passed");

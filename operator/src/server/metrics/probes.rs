@@ -71,6 +71,12 @@ impl ProbeMetrics {
         gauge.set(enforced.into());
     }
 
+    /// Removes the metric of the connections that a stack's NetworkPolicies forbid.
+    pub fn forget_policies(&self, namespace: &str, stack: &str) {
+        // The error means that the stack had no such metric.
+        let _ = self.policies.remove_label_values(&[namespace, stack]);
+    }
+
     /// Removes the metrics of all stacks.
     pub(super) fn forget_stacks(&self) {
         self.end_to_end.reset();
@@ -81,6 +87,6 @@ impl ProbeMetrics {
     /// Removes the metrics of a deleted stack.
     pub(super) fn forget_stack(&self, namespace: &str, stack: &str) {
         self.forget_end_to_end(namespace, stack);
-        let _ = self.policies.remove_label_values(&[namespace, stack]);
+        self.forget_policies(namespace, stack);
     }
 }

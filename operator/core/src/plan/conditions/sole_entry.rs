@@ -40,17 +40,30 @@ pub struct Attempts {
 /// Returns the connections to try: to the app's port and to one store, both of pods that are ready; `None` if there is
 /// nothing that proves anything.
 pub fn attempts(stack: &ValidatedStack, pods: &[Arc<Pod>]) -> Option<Attempts> {
-    let allowed = external::informant(pods)?;
+    let allowed = external::informant(pods).filter(|_| allows_attempts(stack))?;
     let app = (!admits_operator(stack)).then(|| at(allowed.ip(), build::app::PORT));
-    let mut managed = stores::managed(stack).into_iter();
-    let store = managed.find_map(|(store, _)| {
-        let mut ports = store.ports.iter();
-        let port = ports.find(|port| port.clients && !port.operator)?;
-        let mut pods = pods::of(pods, store.component).filter(|pod| external::is_ready(pod));
-        at(address(pods.next()?)?, port.number)
+    let store = store_ports(stack).into_iter().find_map(|(store, port)| {
+        let mut pods = pods::of(pods, store).filter(|pod| external::is_ready(pod));
+        at(address(pods.next()?)?, port)
     });
     let forbidden: Vec<_> = app.flatten().into_iter().chain(store).collect();
-    (!stack.stopped && !forbidden.is_empty()).then_some(Attempts { allowed, forbidden })
+    (!forbidden.is_empty()).then_some(Attempts { allowed, forbidden })
+}
+
+/// Returns true when there is something to try with a stack whose pods are ready.
+pub fn allows_attempts(stack: &ValidatedStack) -> bool {
+    !stack.stopped && (!admits_operator(stack) || !store_ports(stack).is_empty())
+}
+
+/// Returns the stores with a port that only the stack's own pods may use, and its number.
+fn store_ports(stack: &ValidatedStack) -> Vec<(Component, i32)> {
+    let managed = stores::managed(stack).into_iter();
+    let ports = managed.filter_map(|(store, _)| {
+        let mut ports = store.ports.iter();
+        let port = ports.find(|port| port.clients && !port.operator)?;
+        Some((store.component, port.number))
+    });
+    ports.collect()
 }
 
 /// Returns true when the operator may be among the peers that reach the app. It is not if each of them names another
@@ -195,6 +208,23 @@ mod tests {
         }
         // They reach a gateway of the stack's own, and not the app.
         assert_eq!(tried(&minimal_stack().standalone(), &[app]), [app_port]);
+    }
+
+    #[test]
+    fn a_stack_allows_attempts_unless_it_is_stopped_or_has_no_port_that_is_forbidden() {
+        let open = |mut stack: ValidatedStack| {
+            stack.gateway.allow_from = Vec::new();
+            stack
+        };
+        for (stack, expected) in [
+            (minimal_stack(), true),
+            (minimal_stack().stopped(), false),
+            (minimal_stack().external_database(), true),
+            (open(minimal_stack()), true),
+            (open(minimal_stack().external_database()), false),
+        ] {
+            assert_eq!(allows_attempts(&stack), expected, "{stack:?}");
+        }
     }
 
     fn entry_point() -> EntryPoint {
