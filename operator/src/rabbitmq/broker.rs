@@ -39,11 +39,10 @@ struct QueueRow {
 }
 
 impl QueueRow {
+    /// Returns the depth; `None` without statistics, or with numbers that no queue has.
     fn depth(&self) -> Option<Depth> {
-        Some(Depth {
-            ready: self.messages_ready?,
-            unacked: self.messages_unacknowledged?,
-        })
+        let (ready, unacked) = (self.messages_ready?, self.messages_unacknowledged?);
+        (ready >= 0 && unacked >= 0).then_some(Depth { ready, unacked })
     }
 }
 
@@ -230,6 +229,23 @@ mod tests {
         assert_eq!(depths.jobs.unwrap().total(), 4);
         assert_eq!(depths.dead_letters, Some(2));
         assert_eq!(depths.dead_letter_bytes, Some(200));
+    }
+
+    #[tokio::test]
+    async fn numbers_that_no_queue_has_are_no_depth_and_the_largest_ones_are() {
+        let fake = FakeBroker::default();
+        let most = i64::MAX;
+        fake.holds(JOBS, depth(most, most));
+        fake.holds(DEAD_LETTERS, depth(most, most));
+        let depths = fake.broker().depths().await.unwrap();
+        assert_eq!(depths.jobs, Some(depth(most, most)));
+        assert_eq!(depths.dead_letters, Some(most));
+        for (ready, unacked) in [(-1, 3), (3, -1), (i64::MIN, i64::MIN)] {
+            fake.holds(JOBS, depth(ready, unacked));
+            fake.holds(DEAD_LETTERS, depth(ready, unacked));
+            let depths = fake.broker().depths().await.unwrap();
+            assert_eq!((depths.jobs, depths.dead_letters), (None, None));
+        }
     }
 
     #[tokio::test]

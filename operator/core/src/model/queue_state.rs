@@ -17,9 +17,9 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// Returns the number of ready and unacknowledged messages.
+    /// Returns the number of ready and unacknowledged messages. A broker may report any numbers.
     pub fn total(self) -> i64 {
-        self.ready + self.unacked
+        self.ready.saturating_add(self.unacked)
     }
 }
 
@@ -117,6 +117,14 @@ impl QueueState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_depths_have_a_total() {
+        let most = i64::MAX;
+        for (ready, unacked, total) in [(3, 1, 4), (most, 0, most), (most, most, most)] {
+            assert_eq!(Depth { ready, unacked }.total(), total);
+        }
+    }
 
     #[test]
     fn the_room_for_dead_letters_ends_by_number_and_by_size() {

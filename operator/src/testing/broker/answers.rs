@@ -62,7 +62,7 @@ impl BrokerState {
         let row = |(name, depth): (&String, &Option<Depth>)| match depth {
             Some(Depth { ready, unacked }) => json!({
                 "name": name, "messages_ready": ready, "messages_unacknowledged": unacked,
-                "message_bytes": (ready + unacked) * 100,
+                "message_bytes": ready.saturating_add(*unacked).saturating_mul(100),
             }),
             None => json!({"name": name}),
         };
