@@ -221,6 +221,8 @@ fn is_true(status: &ShortenerStackStatus, type_: &str) -> bool {
 
 /// Conditions of the stack as a whole.
 const SUMMARY: [&str; 5] = [READY, PROGRESSING, DEGRADED, RECONCILING, STALLED];
+/// Longest message of a condition in bytes, as in Kubernetes' own kinds.
+const LONGEST_MESSAGE: usize = 32 << 10;
 /// Conditions that repeat others for kstatus.
 const FOR_KSTATUS: [&str; 2] = [RECONCILING, STALLED];
 
@@ -314,6 +316,9 @@ fn condition(
     now: &Time,
 ) -> Condition {
     let status = if verdict.holds { "True" } else { "False" };
+    let mut message = verdict.message;
+    // Parts of it are words of others, and the API server refuses a status that is too long as a whole.
+    message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
     let since = previous
         .iter()
         .find(|old| old.type_ == type_ && old.status == status);
@@ -321,7 +326,7 @@ fn condition(
         type_: type_.to_owned(),
         status: status.to_owned(),
         reason: verdict.reason.to_owned(),
-        message: verdict.message,
+        message,
         observed_generation: generation,
         last_transition_time: since
             .map_or_else(|| now.clone(), |old| old.last_transition_time.clone()),

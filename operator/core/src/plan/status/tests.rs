@@ -133,6 +133,23 @@ fn a_refused_child_is_named_by_its_component_and_takes_no_other_ones_state() {
     }
 }
 
+#[test]
+fn a_message_is_at_most_as_long_as_kubernetes_has_it() {
+    let mut live = live(2);
+    let refused = StepFailure {
+        reason: "Forbidden",
+        message: "\u{e4}".repeat(1 << 20),
+        needs_an_edit: false,
+        waits: false,
+    };
+    live.refused.insert(Component::App, refused);
+    let status = after(None, &live, 1);
+    for type_ in ["AppReady", "Degraded"] {
+        let cut = &find(&status, type_).message;
+        assert_eq!(cut.len(), LONGEST_MESSAGE, "{type_}");
+    }
+}
+
 /// Returns the status after a failure of a stack that had `before` ready pods of the app and has `now` of them.
 fn after_failure(before: i32, now: i32, error: &ValidateError) -> ShortenerStackStatus {
     let mut stack = stored_stack(json!({}));

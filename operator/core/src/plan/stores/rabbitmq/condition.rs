@@ -14,6 +14,9 @@ use crate::{
     },
 };
 
+/// Longest list of feature flags, in bytes.
+const LONGEST_LIST: usize = 1024;
+
 /// Reason while the workers drain the queue after its profile was switched off.
 pub(in crate::plan) const DRAINING: &str = "DrainingQueue";
 
@@ -93,10 +96,11 @@ fn pod(view: View<'_>) -> String {
 
 /// Returns the verdict on a broker with feature flags that the next minor version needs.
 fn flags_off(pod: &str, flags: &[String]) -> Verdict {
+    let mut names = flags.join(", ");
+    names.truncate(names.floor_char_boundary(LONGEST_LIST));
     let message = format!(
-        "the broker accepts jobs, but the feature flags {} are off, and the next minor version of RabbitMQ needs them: run \
-         kubectl exec {pod} -c rabbitmq -- rabbitmqctl enable_feature_flag all, after which the version before cannot return",
-        flags.join(", ")
+        "the broker accepts jobs, but the feature flags {names} are off, and the next minor version of RabbitMQ needs them: run \
+         kubectl exec {pod} -c rabbitmq -- rabbitmqctl enable_feature_flag all, after which the version before cannot return"
     );
     Verdict::yes("FeatureFlagsDisabled", message)
 }
@@ -190,6 +194,17 @@ mod tests {
         ] {
             assert!(found.message.contains(part), "{}", found.message);
         }
+    }
+
+    #[test]
+    fn an_endless_list_of_feature_flags_is_cut() {
+        let seen = QueueState::Report(Report {
+            disabled_flags: vec!["\u{e4}".repeat(LONGEST_LIST), "x".repeat(1 << 20)],
+            ..Report::default()
+        });
+        let found = verdict(&minimal_stack().queue(), seen);
+        assert_eq!(found.reason, "FeatureFlagsDisabled");
+        assert!(found.message.len() < 2 * LONGEST_LIST, "{}", found.message);
     }
 
     #[test]
