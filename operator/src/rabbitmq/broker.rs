@@ -25,8 +25,16 @@ use crate::{telemetry, transport::Transport};
 pub use error::BrokerError;
 pub use login::Login;
 
-/// Maximum size of a response in bytes: lists with a line for each client and queue, whoever made them, are smaller.
-pub const MAX_ANSWER: usize = 16 << 20;
+/// Maximum size of a response in bytes. The longest are the metrics of a member, with a megabyte about the memory of 100
+/// processors. The operator may have one response of each of several brokers in memory.
+pub const MAX_ANSWER: usize = 2 << 20;
+/// Maximum size in bytes of a list of queues, channels or connections: half of it is enough for 1000 app pods and as many
+/// workers.
+const MAX_LIST: usize = 1 << 20;
+/// Maximum size in bytes of a list that is short on every broker.
+const MAX_SHORT_LIST: usize = 64 << 10;
+/// Maximum length of the broker's reason for an error, in characters.
+const MAX_REASON: usize = 200;
 /// The default virtual host, percent-encoded.
 const VHOST: &str = "%2F";
 
@@ -56,8 +64,7 @@ struct FeatureFlag {
 /// The body of an error response.
 #[derive(Deserialize)]
 struct ErrorBody {
-    #[serde(default)]
-    reason: Value,
+    reason: String,
 }
 
 /// A client for a broker's management API.
@@ -89,7 +96,7 @@ impl Broker {
         let path = format!(
             "queues/{VHOST}?columns=name,messages_ready,messages_unacknowledged,message_bytes"
         );
-        let rows: Vec<QueueRow> = self.ask(Method::GET, &path, None).await?;
+        let rows: Vec<QueueRow> = self.read(&path, MAX_LIST).await?;
         let row = |name: &str| rows.iter().find(|row| row.name == name);
         let dead_letters = row(DEAD_LETTERS);
         Ok(Depths {
@@ -107,7 +114,7 @@ impl Broker {
     /// [`BrokerError`]
     pub async fn disabled_flags(&self) -> Result<Vec<String>, BrokerError> {
         let path = "feature-flags?columns=name,state,stability";
-        let flags: Vec<FeatureFlag> = self.ask(Method::GET, path, None).await?;
+        let flags: Vec<FeatureFlag> = self.read(path, MAX_SHORT_LIST).await?;
         let off = flags
             .into_iter()
             .filter(|flag| flag.state == "disabled" && flag.stability == "stable");
@@ -136,8 +143,8 @@ impl Broker {
     /// # Errors
     /// [`BrokerError`]
     pub async fn policies(&self) -> Result<Vec<Policy>, BrokerError> {
-        self.ask(Method::GET, &format!("policies/{VHOST}"), None)
-            .await
+        let path = format!("policies/{VHOST}");
+        self.read(&path, MAX_SHORT_LIST).await
     }
 
     /// Sets a policy; it takes effect at once.
@@ -151,15 +158,13 @@ impl Broker {
         Ok(())
     }
 
-    async fn ask<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-    ) -> Result<T, BrokerError> {
-        Ok(serde_json::from_slice(
-            &self.send(method, path, body).await?,
-        )?)
+    /// Reads a list of at most this number of bytes. What it becomes in memory is several times as large.
+    async fn read<T: DeserializeOwned>(&self, path: &str, max: usize) -> Result<T, BrokerError> {
+        let body = self.send(Method::GET, path, None).await?;
+        if body.len() > max {
+            return Err(BrokerError::TooLong(max));
+        }
+        Ok(serde_json::from_slice(&body)?)
     }
 
     async fn send(
@@ -200,14 +205,13 @@ fn resource(path: &str) -> Cow<'static, str> {
     Cow::Owned(path[..end].to_owned())
 }
 
-/// Returns the broker's reason for an error, or the start of the body if it contains none.
+/// Returns the start of the broker's reason for an error, or of the body if it contains none.
 fn reason(body: &Bytes) -> String {
-    match serde_json::from_slice(body) {
-        Ok(ErrorBody {
-            reason: Value::String(reason),
-        }) => reason,
-        _ => String::from_utf8_lossy(body).chars().take(200).collect(),
-    }
+    let told: Cow<'_, str> = match serde_json::from_slice(body) {
+        Ok(ErrorBody { reason }) => Cow::Owned(reason),
+        Err(_) => String::from_utf8_lossy(body),
+    };
+    told.chars().take(MAX_REASON).collect()
 }
 
 #[cfg(test)]
@@ -264,6 +268,36 @@ mod tests {
             fake.broker().alarm().await.unwrap().as_deref(),
             Some("There are alarms in effect on the node")
         );
+    }
+
+    #[tokio::test]
+    async fn an_endless_reason_is_cut() {
+        let fake = FakeBroker::default();
+        fake.raise_alarm(&"\u{e4}".repeat(MAX_ANSWER));
+        let alarm = fake.broker().alarm().await.unwrap();
+        assert_eq!(alarm, Some("\u{e4}".repeat(MAX_REASON)));
+        let elements = format!("[{}0]", "0,".repeat(MAX_LIST));
+        let body = format!(r#"{{"reason":{elements}}}"#);
+        assert_eq!(reason(&Bytes::from(body.clone())), &body[..MAX_REASON]);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_is_too_long_is_not_taken_apart() {
+        let fake = FakeBroker::default();
+        let long = "x".repeat(MAX_LIST);
+        fake.holds(&long, depth(0, 0));
+        fake.has_flag(&long[..MAX_SHORT_LIST], "disabled", "stable");
+        fake.connect(&long, Some(1));
+        let broker = fake.broker();
+        let flags = broker.disabled_flags().await.unwrap_err();
+        assert!(matches!(flags, BrokerError::TooLong(MAX_SHORT_LIST)));
+        let errors = [
+            broker.depths().await.unwrap_err(),
+            broker.busy_clients().await.unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, BrokerError::TooLong(MAX_LIST)), "{error}");
+        }
     }
 
     #[tokio::test]

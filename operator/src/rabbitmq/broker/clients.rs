@@ -1,19 +1,22 @@
 //! The clients of a broker that process a message.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
-use http::Method;
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::{Broker, BrokerError, VHOST};
+use super::{Broker, BrokerError, MAX_LIST, VHOST};
 
 #[derive(Deserialize)]
 struct ChannelRow {
-    /// An object, or an empty list if the broker does not know it.
-    #[serde(default)]
-    connection_details: Value,
+    connection_details: Option<ConnectionDetails>,
     messages_unacknowledged: Option<i64>,
+}
+
+/// An object, or an empty list if the broker does not know it.
+#[derive(Deserialize)]
+struct ConnectionDetails {
+    #[serde(default)]
+    name: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -31,18 +34,18 @@ impl Broker {
     pub async fn busy_clients(&self) -> Result<BTreeSet<String>, BrokerError> {
         let columns = "connection_details.name,messages_unacknowledged";
         let path = format!("vhosts/{VHOST}/channels?columns={columns}");
-        let channels: Vec<ChannelRow> = self.ask(Method::GET, &path, None).await?;
+        let channels: Vec<ChannelRow> = self.read(&path, MAX_LIST).await?;
+        let busy: HashSet<String> = channels
+            .into_iter()
+            .filter(|channel| channel.messages_unacknowledged != Some(0))
+            .filter_map(|channel| channel.connection_details?.name)
+            .collect();
         let columns = "name,user_provided_name";
         let path = format!("vhosts/{VHOST}/connections?columns={columns}");
-        let connections: Vec<ConnectionRow> = self.ask(Method::GET, &path, None).await?;
-        let is_busy = |connection: &ConnectionRow| {
-            channels.iter().any(|channel| {
-                channel.connection_details["name"] == connection.name.as_str()
-                    && channel.messages_unacknowledged != Some(0)
-            })
-        };
-        let busy = connections.into_iter().filter(is_busy);
-        Ok(busy
+        let connections: Vec<ConnectionRow> = self.read(&path, MAX_LIST).await?;
+        Ok(connections
+            .into_iter()
+            .filter(|connection| busy.contains(&connection.name))
             .filter_map(|connection| connection.user_provided_name)
             .collect())
     }

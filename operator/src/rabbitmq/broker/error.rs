@@ -27,6 +27,9 @@ pub enum BrokerError {
         /// Reason that the broker gives.
         reason: String,
     },
+    /// The response is longer than the operator reads.
+    #[error("the broker's management API answered with more than {0} bytes")]
+    TooLong(usize),
     /// The response cannot be parsed as one of the management API.
     #[error("the response is not from RabbitMQ's management API: {0}")]
     Unexpected(#[from] serde_json::Error),

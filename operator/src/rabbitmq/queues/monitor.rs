@@ -35,6 +35,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(5);
 /// Maximum number of brokers that are queried at the same time.
 const CONCURRENT: usize = 16;
+/// Maximum length of the reason for which a broker is unreachable, in bytes.
+const MAX_REASON: usize = 512;
 
 /// The monitor of the managed brokers.
 pub struct Monitor {
@@ -112,7 +114,10 @@ impl Monitor {
                 // The last depth may be out of date, so it is not exported any more.
                 self.metrics.forget_queue(namespace, name);
                 tracing::debug!(stack = %name, %namespace, %error, "broker query failed");
-                Err(error.to_string())
+                let mut why = error.to_string();
+                // It may repeat what the broker says.
+                why.truncate(why.floor_char_boundary(MAX_REASON));
+                Err(why)
             }
         };
         self.queues.heard(stack, said);
@@ -218,13 +223,13 @@ async fn keep_limits(
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
+    use http::{Request, Response};
     use http_body_util::Full;
     use hyper::body::Bytes;
-    use shortener_operator_core::model::queue_state::{DeadLetterRoom, Depth};
+    use shortener_operator_core::model::queue_state::{DeadLetterRoom, Depth, QueueState};
     use tokio::time::{Instant, sleep};
     use tokio_util::task::AbortOnDropHandle;
-    use tower::{ServiceExt, service_fn};
+    use tower::{BoxError, ServiceExt, service_fn};
 
     use super::*;
     use crate::{rabbitmq::broker::Login, testing::broker::FakeBroker};
@@ -323,6 +328,53 @@ mod tests {
         assert!(!page.contains("member=\"0\""), "{page}");
         let record = queues.record(&key("acme"));
         assert_eq!(record.seen().room(), Some(DeadLetterRoom::Exceeded));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_members_of_a_broker_are_asked_for_their_metrics_one_after_the_other() {
+        let broker = FakeBroker::default();
+        broker.drops(3);
+        let mut monitor = monitor(&broker);
+        let (answers, free) = (broker.transport(), Arc::new(Semaphore::new(1)));
+        monitor.transport = Transport::new(service_fn(move |request: Request<Full<Bytes>>| {
+            let (answers, free) = (answers.clone(), free.clone());
+            async move {
+                let _only = free.try_acquire().unwrap();
+                sleep(Duration::from_secs(1)).await;
+                answers.oneshot(request).await
+            }
+        }));
+        let members = ["first", "second", "third"];
+        let target = Target {
+            metrics_urls: members
+                .map(|member| format!("http://{member}:15692"))
+                .into(),
+            ..target("broker.links")
+        };
+        assert_eq!(monitor.dropped(&key("acme"), &target).await, [Some(3); 3]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_an_error_repeats_is_cut() {
+        let mut monitor = monitor(&FakeBroker::default());
+        let text = "x".repeat(100_000);
+        let answer = format!(r#"[{{"name":"jobs","messages_ready":"{text}"}}]"#);
+        let answer = Bytes::from(answer);
+        monitor.transport = Transport::new(service_fn(move |_: Request<Full<Bytes>>| {
+            let answer = answer.clone();
+            async move { Ok::<_, BoxError>(Response::new(answer)) }
+        }));
+        let (stack, target) = (key("acme"), target("broker.links"));
+        monitor.queues.target(&stack, Some(target.clone()));
+        for _ in 0..3 {
+            monitor.query(&stack, &target).await;
+        }
+        let record = monitor.queues.record(&stack);
+        let QueueState::Unreachable(why) = record.seen() else {
+            panic!("{record:?}");
+        };
+        assert!(why.starts_with("the response is not from"), "{why}");
+        assert_eq!(why.len(), MAX_REASON);
     }
 
     #[tokio::test(start_paused = true)]
