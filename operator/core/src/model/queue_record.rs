@@ -74,11 +74,12 @@ impl QueueRecord {
             return false;
         }
         self.demand.interrupt();
-        let known = matches!(self.seen, QueueState::Unreachable(_));
-        if !known {
-            self.seen = QueueState::Unreachable(why);
-        }
-        !known
+        self.seen = match self.seen {
+            QueueState::NeverReached(_) | QueueState::Unreachable(_) => return false,
+            QueueState::Unknown => QueueState::NeverReached(why),
+            QueueState::Report(_) => QueueState::Unreachable(why),
+        };
+        true
     }
 
     fn may_show(&self, report: &Report, now: Duration) -> bool {
@@ -233,6 +234,27 @@ mod tests {
         }
         scene.record.forget_broker();
         assert!(!scene.record.has_jobs());
+    }
+
+    #[test]
+    fn a_broker_that_never_answered_is_told_from_one_that_did() {
+        let mut scene = RecordScene::default();
+        let fail = |scene: &mut RecordScene| {
+            let said = Err("refused".to_owned());
+            scene.record.hear(said, scene.now)
+        };
+        let why = || "refused".to_owned();
+        assert_eq!(
+            [(); 4].map(|()| fail(&mut scene)),
+            [false, false, true, false]
+        );
+        assert_eq!(*scene.record.seen(), QueueState::NeverReached(why()));
+        scene.holds(10, 0);
+        assert_eq!(
+            [(); 4].map(|()| fail(&mut scene)),
+            [false, false, true, false]
+        );
+        assert_eq!(*scene.record.seen(), QueueState::Unreachable(why()));
     }
 
     #[test]

@@ -90,6 +90,8 @@ pub enum QueueState {
     /// There is no result yet.
     #[default]
     Unknown,
+    /// As unreachable, and it has not answered since the operator started: nothing is known of its limits.
+    NeverReached(String),
     /// The broker is unreachable, with a reason that stays the same until it answers again.
     Unreachable(String),
     /// The broker answers.
@@ -101,7 +103,7 @@ impl QueueState {
     pub fn depth(&self) -> Option<Depth> {
         match self {
             Self::Report(report) => report.depth,
-            Self::Unknown | Self::Unreachable(_) => None,
+            Self::Unknown | Self::NeverReached(_) | Self::Unreachable(_) => None,
         }
     }
 
@@ -109,7 +111,7 @@ impl QueueState {
     pub fn room(&self) -> Option<DeadLetterRoom> {
         match self {
             Self::Report(report) => report.room,
-            Self::Unknown | Self::Unreachable(_) => None,
+            Self::Unknown | Self::NeverReached(_) | Self::Unreachable(_) => None,
         }
     }
 }

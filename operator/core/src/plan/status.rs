@@ -266,7 +266,7 @@ fn depth(live: &Live, previous: Option<QueueStatus>) -> Option<QueueStatus> {
         QueueState::Unknown => {
             previous.filter(|_| live.workloads.contains_key(&Component::Rabbitmq))
         }
-        QueueState::Unreachable(_) => None,
+        QueueState::NeverReached(_) | QueueState::Unreachable(_) => None,
         QueueState::Report(report) => report.depth.map(|depth| QueueStatus {
             ready: depth.ready,
             unacked: depth.unacked,

@@ -370,7 +370,7 @@ mod tests {
             monitor.query(&stack, &target).await;
         }
         let record = monitor.queues.record(&stack);
-        let QueueState::Unreachable(why) = record.seen() else {
+        let QueueState::NeverReached(why) = record.seen() else {
             panic!("{record:?}");
         };
         assert!(why.starts_with("the response is not from"), "{why}");

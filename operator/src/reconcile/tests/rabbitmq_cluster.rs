@@ -104,6 +104,18 @@ async fn the_workers_wait_for_the_members_and_that_is_no_fault() {
     assert_eq!(world.verdict("QueueReady"), "True ClusterReady");
 }
 
+#[tokio::test(start_paused = true)]
+async fn members_that_the_operator_never_reached_may_lack_their_limits_and_that_is_told() {
+    let world = world(true).await;
+    world.broker.go_away();
+    begin(&world).await;
+    report(&world, 3, true).await;
+    world.pass(std::time::Duration::from_secs(60)).await;
+    assert_eq!(world.verdict("QueueReady"), "True LimitsUnknown");
+    let queue = world.condition("acme", "QueueReady");
+    assert!(queue.message.contains("port 15672"), "{queue:?}");
+}
+
 fn depth(ready: i64) -> Depth {
     Depth { ready, unacked: 0 }
 }

@@ -59,7 +59,8 @@ fn verdict(view: View<'_>, queue: &Queue) -> Verdict {
                 room(members.is_some())
             ),
         ),
-        QueueState::Unreachable(why) => Verdict::yes(
+        QueueState::NeverReached(why) if members.is_some() => limits_unknown(why),
+        QueueState::NeverReached(why) | QueueState::Unreachable(why) => Verdict::yes(
             "DepthUnknown",
             format!("the broker runs, but the number of waiting jobs is unknown: {why}"),
         ),
@@ -75,6 +76,16 @@ fn verdict(view: View<'_>, queue: &Queue) -> Verdict {
         }
         QueueState::Unknown | QueueState::Report(_) => verdict,
     }
+}
+
+/// Returns the verdict on members of which the operator does not know that they have their limits. A managed broker starts with
+/// them. It is no fault: the members keep what they have, and just after their start they are not reached either.
+fn limits_unknown(why: &str) -> Verdict {
+    let message = format!(
+        "the broker runs, but the operator has not reached it, so on a new broker jobs that fail may be lost instead of becoming dead \
+         letters: let the operator connect to port 15672 of the members ({why})"
+    );
+    Verdict::yes("LimitsUnknown", message)
 }
 
 /// Returns the fields that give a broker more room.
@@ -235,6 +246,11 @@ mod tests {
             ),
             (
                 QueueState::Unreachable("refused".to_owned()),
+                true,
+                "DepthUnknown",
+            ),
+            (
+                QueueState::NeverReached("refused".to_owned()),
                 true,
                 "DepthUnknown",
             ),
