@@ -67,10 +67,21 @@ const TEMPLATE: Template = Template {
         "smartShutdownTimeout",
         "startDelay",
         "stopDelay",
-        "storage",
+        // Other fields of a pvcTemplate bind or copy volumes of others.
+        "storage.pvcTemplate.accessModes",
+        "storage.pvcTemplate.resources",
+        "storage.pvcTemplate.storageClassName",
+        "storage.resizeInUseVolumes",
+        "storage.size",
+        "storage.storageClass",
         "switchoverDelay",
         "topologySpreadConstraints",
-        "walStorage",
+        "walStorage.pvcTemplate.accessModes",
+        "walStorage.pvcTemplate.resources",
+        "walStorage.pvcTemplate.storageClassName",
+        "walStorage.resizeInUseVolumes",
+        "walStorage.size",
+        "walStorage.storageClass",
     ],
     never: &[
         (
@@ -322,6 +333,8 @@ mod tests {
             "postgresql": {"parameters": {"shared_buffers": "1GB"}, "synchronous": {"number": 1}},
             "affinity": {"topologyKey": "topology.kubernetes.io/zone"},
             "resources": {"limits": {"memory": "4Gi"}},
+            "storage": {"size": "8Gi", "pvcTemplate": {"accessModes": ["ReadWriteOncePod"]}},
+            "walStorage": {"size": "2Gi", "storageClass": "fast", "resizeInUseVolumes": true},
         });
         assert_eq!(refused(plain, true), None);
         for template in [
@@ -330,6 +343,10 @@ mod tests {
             json!({"inheritedMetadata": {"labels": {}}}),
             json!({"managed": {"services": {}}}),
             json!({"bootstrap": {"recovery": {}}}),
+            json!({"storage": {"pvcTemplate": {"volumeName": "of-others"}}}),
+            json!({"storage": {"pvcTemplate": {"dataSource": {"kind": "PersistentVolumeClaim"}}}}),
+            json!({"walStorage": {"pvcTemplate": {"selector": {}}}}),
+            json!({"walStorage": {"pvcTemplate": {"dataSourceRef": {}}}}),
         ] {
             assert!(refused(template.clone(), true).is_some(), "{template}");
             assert_eq!(refused(template, false), None);

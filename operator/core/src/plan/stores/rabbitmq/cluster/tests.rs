@@ -84,13 +84,17 @@ fn a_template_refers_to_nothing_else_and_hides_no_secret() {
         let found = TEMPLATE.check(template.as_object().unwrap(), restricted);
         found.map_err(|error| error.to_string()).err()
     };
-    let plain = json!({"image": "x", "resources": {}, "affinity": {"nodeAffinity": {}}});
+    let plain = json!({
+        "image": "x", "resources": {}, "affinity": {"nodeAffinity": {}},
+        "persistence": {"storage": "2Gi", "storageClassName": "fast"},
+    });
     assert_eq!(refused(plain, true), None);
     for template in [
         json!({"override": {"statefulSet": {}}}),
         json!({"rabbitmq": {"additionalConfig": "x = y"}}),
         json!({"imagePullSecrets": [{"name": "x"}]}),
         json!({"service": {"type": "LoadBalancer"}}),
+        json!({"persistence": {"fieldOfALaterVersion": {}}}),
     ] {
         assert!(refused(template.clone(), true).is_some(), "{template}");
         assert_eq!(refused(template, false), None);
