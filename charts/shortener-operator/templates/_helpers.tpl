@@ -271,7 +271,8 @@ places of data: for each field a list with its value, or an empty one. */}}
 {{- $components := list "app" "gateway" "workers" "database.managed" "cache.managed" "queue.managed" "vector.managed" }}
 {{- $components = concat $components (list "observability.collector.managed" "observability.backend.managed") }}
 {{- $fields := list "gateway.auth.secretRef" "gateway.endToEndProbe.keySecretRef" "database.backup" "database.restoreFrom" }}
-{{- $fields = append $fields "links.webhooks" }}
+{{- $fields = concat $fields (list "links.webhooks" "gateway.auth.proxy") }}
+{{- $fields = concat $fields (list "database.cloudNativePG.template" "queue.rabbitmqCluster.template") }}
 {{- range list "database" "cache" "queue" "vector" "observability.collector" "observability.backend" }}
 {{- $fields = append $fields (printf "%s.external" .) }}
 {{- end }}

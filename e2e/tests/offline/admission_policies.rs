@@ -70,6 +70,15 @@ fn outcomes(
     Ok(outcomes)
 }
 
+/// Returns specs that choose programs beside those that the operator runs.
+fn for_programs_of_others() -> [Value; 3] {
+    [
+        json!({"gateway": {"auth": {"proxy": {"secretRef": {"name": "x"}}}}}),
+        json!({"database": {"cloudNativePG": {"template": {"imageName": "x"}}}}),
+        json!({"queue": {"rabbitmqCluster": {"template": {"image": "x"}}}}),
+    ]
+}
+
 #[test]
 fn the_policy_of_pods_concerns_changes_of_programs_secrets_and_places_of_data_alone() -> Result<()>
 {
@@ -104,8 +113,9 @@ fn the_policy_of_pods_concerns_changes_of_programs_secrets_and_places_of_data_al
         protected.push(json!({"database": {field: s3}}));
     }
     protected.push(json!({"gateway": {"auth": {"secretRef": {"name": "x"}}}}));
+    protected.extend(for_programs_of_others());
     protected.push(json!({"links": {"webhooks": [{"name": "x", "secretRef": {"name": "x"}}]}}));
-    let other = json!({"app": {"replicas": 3}, "gateway": {"endToEndProbe": {}, "auth": {}}, "database": {}});
+    let other = json!({"app": {"replicas": 3}, "gateway": {"endToEndProbe": {}, "auth": {}}, "database": {"cloudNativePG": {}}});
     let none = json!({});
     let concerns = |object: &Value, before: Option<&Value>| -> Result<bool> {
         let before = before.map(|spec| stack(spec, &none));
