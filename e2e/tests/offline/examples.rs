@@ -1,5 +1,7 @@
 //! The examples: what they repeat from other files, and their values for the chart.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 use regex::Regex;
 use serde_json::{Value, json};
@@ -86,6 +88,39 @@ fn the_policies_of_an_external_broker_are_those_of_the_page() -> Result<()> {
     });
     assert!(!policies.is_empty(), "docs/queue.md has no policy");
     assert_eq!(policies, examples.collect::<Vec<_>>());
+    Ok(())
+}
+
+/// Returns the fields below a path that name Secrets, as kustomize writes them: without the elements of lists.
+fn names_of_secrets(schema: &Value, above: &str) -> BTreeSet<String> {
+    let items = &schema["items"];
+    let schema = if items.is_null() { schema } else { items };
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let named = fields.flat_map(|(field, below)| {
+        let path = format!("{above}/{field}");
+        match field.as_str() {
+            "secretName" => BTreeSet::from([path]),
+            "imagePullSecrets" | "secretRef" => BTreeSet::from([format!("{path}/name")]),
+            field if field.ends_with("SecretRef") => BTreeSet::from([format!("{path}/name")]),
+            _ => names_of_secrets(below, &path),
+        }
+    });
+    named.collect()
+}
+
+#[test]
+fn kustomize_follows_every_field_that_names_a_secret() -> Result<()> {
+    let definition = documents(&read("crds/shortenerstack.yaml")?)?;
+    let schema = &definition[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let spec = &schema["properties"]["spec"];
+    let list = documents(&read("examples/kustomize/base/secret-references.yaml")?)?;
+    let followed = entries(&list[0]).into_iter();
+    let followed = followed.filter(|(key, _)| *key == "path");
+    let followed = followed.filter_map(|(_, path)| Some(path.as_str()?.to_owned()));
+    assert_eq!(
+        followed.collect::<BTreeSet<_>>(),
+        names_of_secrets(spec, "spec")
+    );
     Ok(())
 }
 
