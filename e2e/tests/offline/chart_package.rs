@@ -65,7 +65,7 @@ fn the_annotations_for_artifact_hub_are_true() -> Result<()> {
     let sample = documents(&read("e2e/samples/demo.yaml")?)?;
     let links = documents(&read("examples/kustomize/links/links.yaml")?)?;
     let drill = documents(&read("examples/drill.yaml")?)?;
-    let examples = json!([sample[0], links[1], drill[1]]);
+    let examples = json!([sample[0], links[1], drill[0]]);
     assert_eq!(annotation(DEFINITION, "crdsExamples")?, examples);
     let level = annotation(CHART, "operatorCapabilities")?;
     let level = level.as_str().context("the level is no text")?;

@@ -32,6 +32,17 @@ fn the_page_links_to_every_example_or_its_folder() -> Result<()> {
 }
 
 #[test]
+fn no_drill_stands_beside_its_stack() -> Result<()> {
+    for file in Examples::of_checkout()?.manifests {
+        let objects = documents(&read(&file)?)?;
+        let has = |kind: &str| objects.iter().any(|object| object["kind"] == kind);
+        let refused = has("ShortenerDrill") && has("ShortenerStack");
+        assert!(!refused, "{file}: a stack is not ready when it is created");
+    }
+    Ok(())
+}
+
+#[test]
 fn the_images_are_defaults_of_the_operator() -> Result<()> {
     let (objects, images) = (objects(None)?, default_images()?);
     let used = objects.iter().flat_map(entries);
