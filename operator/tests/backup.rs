@@ -121,9 +121,14 @@ impl Backups {
 
     /// Restores the newest backup into an empty database, and compares it.
     async fn restore(&self) -> End {
+        self.restore_and("").await
+    }
+
+    /// Restores the newest backup into an empty database, and runs these commands there.
+    async fn restore_and(&self, more: &str) -> End {
         let copy = TestDatabase::new().await;
         let (port, name) = (copy.get_port().to_string(), copy.get_database().unwrap());
-        let script = [COMMON, RESTORE, VERIFY].concat();
+        let script = [COMMON, RESTORE, VERIFY, more].concat();
         self.run(
             &script,
             &[
@@ -588,12 +593,62 @@ async fn a_new_database_begins_with_a_backup_and_never_a_second_time() {
     assert_eq!(links(&backups), "2001\n");
 }
 
+#[tokio::test]
+async fn tables_of_another_schema_are_restored_to_where_the_programs_look() {
+    let backups = Backups::of(&in_another_schema(TABLES)).await;
+    let folder = backups.made();
+    assert_eq!(manifest(&backups, &folder)["schema"], "My links");
+    let end = backups
+        .restore_and("\nsql <<<'SELECT count(*) FROM links' >&2")
+        .await;
+    assert!(end.succeeded && end.told.contains("2001\n"), "{}", end.told);
+}
+
+/// Returns the statements that put these tables into another schema than `public`, which the search_path of all clients names.
+fn in_another_schema(tables: &str) -> String {
+    format!(
+        r#"CREATE SCHEMA "My links";
+        DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = "My links"', current_database()); END $$;
+        SET search_path = "My links";
+        {tables}"#
+    )
+}
+
 /// Returns the script of a page that restores a dump into a running database.
 fn restore_of_the_page() -> String {
     let page = include_str!("../../docs/backup.md");
     let (_, script) = page.split_once("-- sh -c '{\n").unwrap();
     let (script, _) = script.split_once("' <links.dump").unwrap();
     format!("{{\n{script}")
+}
+
+/// Restores a dump into the running database as the page does, and returns what decides.
+fn restore_by_the_page(backups: &Backups, dump: &str) -> String {
+    // The notices are on standard error.
+    let script = format!(
+        "({}) <{dump} 2>/dev/null | tail -n 1",
+        restore_of_the_page()
+    );
+    let port = backups.source.get_port().to_string();
+    let environment = [
+        ("PGHOST", "127.0.0.1"),
+        ("PGPORT", port.as_str()),
+        ("POSTGRES_USER", "postgres"),
+        ("POSTGRES_DB", backups.source.get_database().unwrap()),
+    ];
+    backups.run(&script, &environment).told
+}
+
+#[tokio::test]
+async fn the_page_refuses_a_dump_of_another_schema() {
+    let backups = Backups::of(&in_another_schema(TABLES)).await;
+    let dump = format!("/backup/{}/links.dump", name(&backups.made()));
+    backups
+        .execute("CREATE TABLE public.links (code text)")
+        .await;
+    let told = restore_by_the_page(&backups, &dump);
+    assert!(!told.ends_with("COMMIT\n"), "{told}");
+    backups.execute("SELECT FROM public.links").await;
 }
 
 #[tokio::test]
@@ -604,32 +659,13 @@ async fn the_page_restores_an_older_dump_in_place_of_everything_or_changes_nothi
     backups
         .execute("CREATE TABLE audit_log (id bigint); INSERT INTO links (code) VALUES ('after')")
         .await;
-    let port = backups.source.get_port().to_string();
-    let restore = |dump: &str| {
-        // The notices are on standard error.
-        let script = format!(
-            "({}) <{dump} 2>/dev/null | tail -n 1",
-            restore_of_the_page()
-        );
-        let database = backups.source.get_database().unwrap();
-        let end = backups.run(
-            &script,
-            &[
-                ("PGHOST", "127.0.0.1"),
-                ("PGPORT", &port),
-                ("POSTGRES_USER", "postgres"),
-                ("POSTGRES_DB", database),
-            ],
-        );
-        end.told
-    };
     let after =
         "SELECT count(*) FROM audit_log; SELECT 1 / count(*) FROM links WHERE code = 'after'";
     backups.alter(&format!("head --bytes=-100 {dump} >/backup/cut.dump"));
-    let told = restore("/backup/cut.dump");
+    let told = restore_by_the_page(&backups, "/backup/cut.dump");
     assert!(!told.ends_with("COMMIT\n"), "{told}");
     backups.execute(after).await;
-    let told = restore(&dump);
+    let told = restore_by_the_page(&backups, &dump);
     assert!(told.ends_with("COMMIT\n"), "{told}");
     let before = "CREATE TABLE audit_log (id bigint); SELECT 1 / (count(*) - 2000) FROM links; \
         SELECT 1 / (1 - count(*)) FROM links WHERE code = 'after'";

@@ -1,4 +1,5 @@
-# restore <folder>: restores a backup. The database has nothing but the schema public.
+# restore <folder>: restores a backup, and compares what its clients find. The database has nothing but the schema public, where
+# they look for the tables whatever schema the dump is of.
 restore() {
   local manifest schema differences tables
   manifest=$(<"$1/manifest.json")
@@ -7,7 +8,13 @@ restore() {
     || die "links.dump is not as it was written: its SHA-256 differs from that in manifest.json"
   if [[ $schema != public ]]; then sql --set schema="$schema" <<<'CREATE SCHEMA :"schema"'; fi
   pg_restore --exit-on-error --no-owner --no-privileges --schema="$schema" --dbname="$PGDATABASE" "$1/links.dump"
-  tables=$(sql --set schema="$schema" --set form="$form" <<<':form :contents \gexec')
+  if [[ $schema != public ]]; then sql --set schema="$schema" <<<'DROP SCHEMA public; ALTER SCHEMA :"schema" RENAME TO public'; fi
+  tables=$(
+    sql --set form="$form" <<'SQL'
+SELECT current_schema() AS schema \gset
+:form :contents \gexec
+SQL
+  )
   differences=$(
     sql --set manifest="$manifest" --set tables="$tables" <<'SQL'
 SELECT format('table %s: %s in manifest.json, %s after the restore', key, coalesce(source.value::text, 'nothing'), coalesce(copy.value::text, 'nothing'))
