@@ -107,6 +107,25 @@ impl Backups {
         )
     }
 
+    /// Makes a backup of the server with TLS, with a URL that ends like this and further settings.
+    fn dump_over_tls(&self, end: &str, settings: &[(&str, &str)]) -> End {
+        let [port] = addresses(&servers::DATABASE_TLS);
+        let url = format!("postgres://postgres@localhost:{port}/postgres{end}");
+        let environment = [
+            ("DATABASE_URL", url.as_str()),
+            ("DATABASE_TLS_CERT_FILE", "/backup/mounted/client.crt"),
+            ("DATABASE_TLS_KEY_FILE", "/tmp/client.key"),
+            ("KEEP", "14"),
+            MOUNTED[0],
+            MOUNTED[1],
+            MOUNTED[2],
+        ];
+        // Nobody else may read a key.
+        let key = "install --mode=600 /backup/mounted/client.key /tmp/client.key\n";
+        let script = [key, COMMON, CONNECT, DUMP].concat();
+        self.run(&script, &[&environment, settings].concat())
+    }
+
     /// Makes a backup and returns its folder.
     fn made(&self) -> PathBuf {
         next_second();
@@ -213,6 +232,10 @@ impl Drop for Backups {
         let _ = fs::remove_dir(&self.folder);
         assert!(removed.succeeded || thread::panicking(), "{}", removed.told);
     }
+}
+
+fn addresses<const N: usize>(server: &'static servers::Server<N>) -> &'static [String; N] {
+    server.addresses().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn name(path: &Path) -> String {
@@ -612,6 +635,98 @@ fn in_another_schema(tables: &str) -> String {
         SET search_path = "My links";
         {tables}"#
     )
+}
+
+#[tokio::test]
+async fn a_dump_travels_as_the_settings_of_tls_say() {
+    let backups = Backups::of("SELECT 1").await;
+    let [certificates] = addresses(&servers::CERTIFICATES);
+    for file in ["ca.crt", "other-ca.crt", "client.crt", "client.key"] {
+        let from = Path::new(certificates).join(file);
+        fs::copy(from, backups.folder.join("mounted").join(file)).unwrap();
+    }
+    let [authority, other] =
+        ["ca.crt", "other-ca.crt"].map(|file| format!("/backup/mounted/{file}"));
+    let [authority, other] = [authority.as_str(), other.as_str()];
+    let mode = |mode| ("DATABASE_TLS_MODE", mode);
+    let own = |file| ("DATABASE_TLS_CA_FILE", file);
+    let public = |file| ("AUTHORITIES", file);
+    // The server takes no connection without TLS.
+    for (end, settings, told) in [
+        (
+            "?sslmode=disable",
+            vec![mode("verify-full"), own(authority)],
+            None,
+        ),
+        ("?sslmode=disable", vec![], Some("no encryption")),
+        ("", vec![mode("verify-full"), public(authority)], None),
+        (
+            "",
+            vec![mode("verify-ca"), public(other), own(authority)],
+            None,
+        ),
+        (
+            "",
+            vec![mode("verify-full"), public(other)],
+            Some("certificate verify failed"),
+        ),
+        ("", vec![mode("require"), own(other)], None),
+        ("?sslmode=verify-full", vec![public(authority)], None),
+        (
+            "?sslmode=verify-full",
+            vec![public(other)],
+            Some("certificate verify failed"),
+        ),
+    ] {
+        next_second();
+        let made = backups.dump_over_tls(end, &settings);
+        let case = format!("{end} {settings:?}: {}", made.told);
+        assert_eq!(made.succeeded, told.is_none(), "{case}");
+        assert!(told.is_none_or(|told| made.told.contains(told)), "{case}");
+    }
+}
+
+#[test]
+fn a_url_says_the_same_to_the_programs_of_postgresql_as_to_the_app() {
+    let show = "connect; env | grep ^PG | grep -v -e ^PGDATA= -e ^PG_ -e ^PGAPPNAME= -e ^PGCONNECT_TIMEOUT= | sort";
+    let script = [COMMON, CONNECT, show].concat();
+    let settings = |environment: &[(&str, &str)]| {
+        let end = run_with(&["--network=none"], &script, environment);
+        end.told.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (url, expected) in [
+        (
+            "postgres://app:p%40s%2Fs@[::1]:5433/li%6Eks?sslmode=Require&statement-cache-capacity=0&schema=x",
+            vec![
+                "PGDATABASE=links",
+                "PGHOST=::1",
+                "PGPASSWORD=p@s/s",
+                "PGPORT=5433",
+                "PGSSLMODE=require",
+                "PGUSER=app",
+            ],
+        ),
+        (
+            "postgresql:///links?host=/run/pg&user=a&password=p%26&options=-c+a%3Db&options[search_path]=x",
+            vec![
+                "PGDATABASE=links",
+                "PGHOST=/run/pg",
+                "PGOPTIONS= -c a=b -c search_path=x",
+                "PGPASSWORD=p&",
+                "PGUSER=a",
+            ],
+        ),
+        (
+            "postgres://a@b:c@db.test\n",
+            vec!["PGHOST=db.test", "PGPASSWORD=c", "PGUSER=a@b"],
+        ),
+        (
+            "postgres://db.test:1,other:2/x",
+            vec!["error: the URL of the database is invalid"],
+        ),
+    ] {
+        assert_eq!(settings(&[("DATABASE_URL", url)]), expected, "{url}");
+    }
 }
 
 /// Returns the script of a page that restores a dump into a running database.

@@ -34,7 +34,9 @@ pub use self::{
     replica::ReplicaArgs,
     webhooks::WebhooksArgs,
 };
-use crate::{cors, dead_letters::DeadLettersArgs, webhooks::Receivers};
+use crate::{
+    authorities::AuthoritiesArgs, cors, dead_letters::DeadLettersArgs, webhooks::Receivers,
+};
 
 /// The memory of the payloads that queries hold at the same time, in bytes: a hundred of the largest ones, with the
 /// answer of the vector store, the values, and the response.
@@ -68,6 +70,8 @@ pub enum Command {
     Purge(Box<PurgeOnceArgs>),
     /// Resolve a sample of the links of a restored database, and exit.
     CheckLinks(Box<CheckLinksArgs>),
+    /// Copy the certificates of the public authorities out of the image, and exit.
+    Authorities(AuthoritiesArgs),
 }
 
 impl Cli {

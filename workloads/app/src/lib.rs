@@ -3,6 +3,7 @@
 //! [`program`] reads [`config`], [`run`] connects [`state`] and [`router`], and drains on SIGTERM.
 
 pub mod auth;
+pub mod authorities;
 pub mod body;
 pub mod clicks;
 pub mod client;

@@ -1,4 +1,5 @@
-//! The whole program: `app serve` (the default), `app migrate`, `app webhooks`, `app purge`, `app check-links` and `app dead-letters`.
+//! The whole program: `app serve` (the default), `app migrate`, `app webhooks`, `app purge`, `app check-links`, `app authorities` and
+//! `app dead-letters`.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -14,6 +15,7 @@ use shortener_common::{
 };
 
 use crate::{
+    authorities,
     code::CodeSpace,
     config::{CheckLinksArgs, Cli, Command, MigrateArgs, PurgeOnceArgs, ServeArgs, WebhooksArgs},
     dead_letters,
@@ -39,6 +41,7 @@ pub async fn run(more: Vec<Box<dyn Collector>>) -> ExitCode {
             Command::Webhooks(args) => webhooks(*args).await,
             Command::Purge(args) => purge(*args).await,
             Command::CheckLinks(args) => check_links(*args).await,
+            Command::Authorities(args) => authorities::copy(&args),
         }
     };
     program::run("app", work).await

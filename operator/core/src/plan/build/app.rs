@@ -7,7 +7,7 @@ mod service;
 
 pub use autoscaler::autoscaler;
 pub use deployment::deployment;
-pub(super) use deployment::{USER, migrate};
+pub(super) use deployment::{USER, authorities, migrate};
 pub use pods::{host_name as pods_host_name, service as pods_service};
 pub use service::service;
 

@@ -22,13 +22,16 @@ use kube_core::ResourceExt;
 pub use verify::{cron_job as verify, verification};
 
 use super::{
+    app,
     cron_job::{self, Times},
     secret,
 };
 use crate::{
+    api::DatabaseTlsMode,
     model::{
+        access::Access,
         metadata::{Component, component_name},
-        stack::{Backup, BackupPlace, Pod, ValidatedStack},
+        stack::{Backup, BackupPlace, Pod, Store, ValidatedStack},
     },
     plan::{
         objects::{pod, volume},
@@ -48,6 +51,8 @@ const STACK: &str = "stack";
 const SECRETS: [&str; 2] = ["job-ids", "keys"];
 /// Volume for temporary files.
 const TEMPORARY: &str = "tmp";
+/// File with the certificates of the public authorities, which the image of the server lacks.
+const AUTHORITIES: &str = "/tmp/authorities.crt";
 
 /// Returns the CronJob `<stack>-backup`.
 pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
@@ -68,18 +73,17 @@ pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
         secrets.map(|(name, secret)| volume::optional_secret(name, secret.name_any(), None)),
     );
     let dump = dump(stack, backup);
-    let (first, last) = match backup.place.bucket() {
-        None => (None, dump),
+    let mut first: Vec<Container> = authorities(stack).into_iter().collect();
+    let last = match backup.place.bucket() {
+        None => dump,
         Some(bucket) => {
+            first.push(dump);
             let keep = vec![pod::env("KEEP", backup.keep.to_string())];
-            (
-                Some(vec![dump]),
-                bucket::container("upload", bucket, bucket::UPLOAD, keep),
-            )
+            bucket::container("upload", bucket, bucket::UPLOAD, keep)
         }
     };
     let pod = PodSpec {
-        init_containers: first,
+        init_containers: Some(first).filter(|first| !first.is_empty()),
         containers: vec![last],
         security_context: Some(common::security_context(postgres::USER)),
         volumes: Some(volumes),
@@ -129,12 +133,34 @@ fn secrets(stack: &ValidatedStack) -> Vec<Secret> {
     std::iter::once(job_ids).chain(keys).collect()
 }
 
+/// Returns the container that copies the certificates of the public authorities, if the database's may have to be verified by
+/// them.
+fn authorities(stack: &ValidatedStack) -> Option<Container> {
+    verifies(stack).then(|| Container {
+        volume_mounts: Some(vec![volume::mount(TEMPORARY, "/tmp")]),
+        ..app::authorities(stack, AUTHORITIES)
+    })
+}
+
+/// Returns true if clients of the database verify its certificate, or its URL may ask for that. Clients of a Cluster have its
+/// own authority.
+fn verifies(stack: &ValidatedStack) -> bool {
+    match &stack.database {
+        Some(Store::External { tls, access, .. }) if stack.cluster.is_none() => match tls {
+            Some(tls) => tls.mode != Some(DatabaseTlsMode::Require),
+            None => matches!(access, Access::Url(_)),
+        },
+        _ => false,
+    }
+}
+
 fn dump(stack: &ValidatedStack, backup: &Backup) -> Container {
     let mut env = clients::env(stack, Component::Backup);
     env.extend([
         pod::env("IMAGE", &backup.image),
         pod::env("KEEP", backup.keep.to_string()),
     ]);
+    env.extend(verifies(stack).then(|| pod::env("AUTHORITIES", AUTHORITIES)));
     let script = concat!(
         include_str!("backup/common.sh"),
         include_str!("backup/connect.sh"),
@@ -185,6 +211,8 @@ fn backups(stack: &ValidatedStack, backup: &Backup) -> Volume {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::{
         model::pod_patch::PodPatch,
@@ -230,6 +258,35 @@ mod tests {
     fn an_external_database_is_dumped_with_its_certificates() {
         let stack = minimal_stack().external_database_over_tls().backed_up();
         golden("cron-job-backup-external", &cron_job(&stack));
+    }
+
+    #[test]
+    fn the_public_authorities_come_from_the_apps_image_if_clients_may_verify_by_them() {
+        let authorities = |stack: ValidatedStack| {
+            let job = cron_job(&stack.backed_up()).unwrap().spec.unwrap();
+            let pod = job.job_template.spec.unwrap().template.spec.unwrap();
+            let first = pod.init_containers.into_iter().flatten().next();
+            let told = serde_json::to_string(&pod.containers).unwrap();
+            assert_eq!(told.contains("\"AUTHORITIES\""), first.is_some());
+            first.map(|first| (first.image, first.args))
+        };
+        let image = minimal_stack().app.pod.image;
+        let arguments = ["authorities", AUTHORITIES].map(str::to_owned).to_vec();
+        let copied = Some((Some(image), Some(arguments.clone())));
+        let stack = minimal_stack;
+        assert_eq!(authorities(stack().external_database_over_tls()), copied);
+        assert_eq!(authorities(stack().external_database()), copied);
+        let mut unverified = stack().external_database_over_tls();
+        let Some(Store::External { tls: Some(tls), .. }) = &mut unverified.database else {
+            panic!("the database is external");
+        };
+        tls.mode = Some(DatabaseTlsMode::Require);
+        assert_eq!(authorities(unverified), None);
+        assert_eq!(authorities(stack()), None);
+        assert_eq!(authorities(stack().cloud_native_pg(json!({}))), None);
+        let command = std::iter::once("app".to_owned()).chain(arguments);
+        let known = <shortener_app::config::Cli as clap::Parser>::try_parse_from(command);
+        assert!(known.is_ok(), "{known:?}");
     }
 
     #[test]

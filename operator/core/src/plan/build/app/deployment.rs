@@ -112,6 +112,15 @@ pub(in crate::plan::build) fn migrate(stack: &ValidatedStack, mut env: Vec<EnvVa
     }
 }
 
+/// Returns the init container that copies the certificates of the public authorities to a file.
+pub(in crate::plan::build) fn authorities(stack: &ValidatedStack, file: &str) -> Container {
+    Container {
+        args: Some(pod::strings(&["authorities", file])),
+        resources: Some(pod::resources(["10m", "16Mi"], ["1", "128Mi"])),
+        ..pod::container("authorities", &stack.app.pod, Vec::new())
+    }
+}
+
 fn serve(stack: &ValidatedStack) -> Container {
     let live = || pod::http_probe("/livez", INTERNAL_PORT_NAME);
     let ready = pod::http_probe("/readyz", INTERNAL_PORT_NAME);

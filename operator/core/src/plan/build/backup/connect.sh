@@ -1,4 +1,6 @@
-# Connects PostgreSQL's programs with the settings of the stack's programs.
+# Connects PostgreSQL's programs with the settings of the stack's programs. All of a URL becomes variables: PostgreSQL's programs
+# prefer their own reading of it to variables and refuse parameters that the stack's programs know or ignore, and the password
+# must not be among the arguments of a process.
 
 # given <name>: prints the value of a variable without the line breaks at the end of many Secrets.
 given() {
@@ -12,27 +14,57 @@ decoded() {
   printf '%b' "${text//%/\\x}"
 }
 
-# set_given <variable> <setting>: exports a setting to PostgreSQL's programs if the stack has it.
-set_given() {
-  local value
-  value=$(given "$2")
-  if [[ -n $value ]]; then export "$1=$value"; fi
+# set_to <variable> <value>: exports a setting to PostgreSQL's programs if it has a value.
+set_to() {
+  if [[ -n $2 ]]; then export "$1=$2"; fi
 }
 
-# Translates the settings of the stack's programs into those of PostgreSQL's. The password of a URL must not be among the
-# arguments of a process.
+# of_url <url>: exports the settings of a URL.
+of_url() {
+  local pattern='^[a-z]+://(([^/?#]*)@)?(\[[^]]*\]|[^:/?#]*)(:([0-9]*))?(/([^?#]*))?(\?([^#]*))?(#|$)' user host query pairs pair
+  [[ $1 =~ $pattern ]] || die "the URL of the database is invalid"
+  user=${BASH_REMATCH[2]} host=${BASH_REMATCH[3]} query=${BASH_REMATCH[9]}
+  host=${host#\[}
+  set_to PGHOST "$(decoded "${host%\]}")"
+  set_to PGPORT "${BASH_REMATCH[5]}"
+  set_to PGDATABASE "$(decoded "${BASH_REMATCH[7]}")"
+  set_to PGUSER "$(decoded "${user%%:*}")"
+  if [[ $user == *:* ]]; then set_to PGPASSWORD "$(decoded "${user#*:}")"; fi
+  IFS='&' read -ra pairs <<<"$query"
+  for pair in "${pairs[@]//+/ }"; do
+    if [[ $pair == *=* ]]; then of_parameter "$(decoded "${pair%%=*}")" "$(decoded "${pair#*=}")"; fi
+  done
+}
+
+# of_parameter <name> <value>: exports the setting of a URL's parameter if the stack's programs know it.
+of_parameter() {
+  local name
+  case $1 in
+    host | hostaddr) set_to PGHOST "$2" ;;
+    port) set_to PGPORT "$2" ;;
+    dbname) set_to PGDATABASE "$2" ;;
+    user) set_to PGUSER "$2" ;;
+    password) set_to PGPASSWORD "$2" ;;
+    sslmode | ssl-mode) set_to PGSSLMODE "${2,,}" ;;
+    sslrootcert | ssl-root-cert | ssl-ca) set_to PGSSLROOTCERT "$2" ;;
+    sslcert | ssl-cert) set_to PGSSLCERT "$2" ;;
+    sslkey | ssl-key) set_to PGSSLKEY "$2" ;;
+    options) export PGOPTIONS="${PGOPTIONS:-} $2" ;;
+    options\[*\])
+      name=${1#*\[}
+      export PGOPTIONS="${PGOPTIONS:-} -c ${name%\]}=$2"
+      ;;
+  esac
+}
+
+# set_given <variable> <setting>: exports a setting to PostgreSQL's programs if the stack has it.
+set_given() { set_to "$1" "$(given "$2")"; }
+
+# Translates the settings of the stack's programs into those of PostgreSQL's.
 connect() {
-  local user
-  database=$(given DATABASE_URL)
-  if [[ $database =~ ^([a-z]+://)([^/?#@]*)@(.*)$ ]]; then
-    database=${BASH_REMATCH[1]}${BASH_REMATCH[3]} user=${BASH_REMATCH[2]}
-    PGUSER=$(decoded "${user%%:*}")
-    export PGUSER
-    if [[ $user == *:* ]]; then
-      PGPASSWORD=$(decoded "${user#*:}")
-      export PGPASSWORD
-    fi
-  fi
+  local url
+  url=$(given DATABASE_URL)
+  if [[ -n $url ]]; then of_url "$url"; fi
   set_given PGHOST DATABASE_HOST
   set_given PGPORT DATABASE_PORT
   set_given PGDATABASE DATABASE_NAME
@@ -42,7 +74,18 @@ connect() {
   set_given PGSSLROOTCERT DATABASE_TLS_CA_FILE
   set_given PGSSLCERT DATABASE_TLS_CERT_FILE
   set_given PGSSLKEY DATABASE_TLS_KEY_FILE
-  if [[ ${PGSSLMODE:-} == verify-full ]]; then export PGSSLROOTCERT=${PGSSLROOTCERT:-system}; fi
+  trust
   export PGAPPNAME=shortener-backup PGCONNECT_TIMEOUT=30
+}
+
+# Lets PostgreSQL's programs trust the public authorities as well as that of the stack, as the stack's programs do. With any
+# file they verify the certificate in the mode `require` too.
+trust() {
+  local own=${PGSSLROOTCERT:-}
+  unset PGSSLROOTCERT
+  if [[ ${PGSSLMODE:-} == verify-* ]]; then
+    export PGSSLROOTCERT=$work/trusted.crt
+    cat /dev/null ${AUTHORITIES:+"$AUTHORITIES"} ${own:+"$own"} >"$PGSSLROOTCERT"
+  fi
 }
 

@@ -3,8 +3,8 @@
 # Dumps the schema of the role, where the app has its tables, and describes the dump. psql keeps the snapshot meanwhile,
 # so no limit on idle sessions may hold.
 dump() {
-  export DUMP=$1/links.dump MANIFEST=$1/manifest.json DATABASE=$database BACKUP=$2
-  sql --dbname="${database:-postgresql://}" --set form="$form" <<'SQL'
+  export DUMP=$1/links.dump MANIFEST=$1/manifest.json BACKUP=$2
+  sql --set form="$form" <<'SQL'
 \getenv backup BACKUP
 \getenv dump DUMP
 \getenv image IMAGE
@@ -25,7 +25,7 @@ SELECT pg_export_snapshot() AS snapshot, current_schema() AS schema, current_set
 \endif
 \setenv SNAPSHOT :snapshot
 \setenv SCHEMA :schema
-\! pg_dump --dbname="${DATABASE:-postgresql://}" --snapshot="$SNAPSHOT" --schema="\"$SCHEMA\"" --format=custom --compress=zstd --lock-wait-timeout=600s --file="$DUMP"
+\! pg_dump --snapshot="$SNAPSHOT" --schema="\"$SCHEMA\"" --format=custom --compress=zstd --lock-wait-timeout=600s --file="$DUMP"
 \if :SHELL_ERROR
   \quit
 \endif

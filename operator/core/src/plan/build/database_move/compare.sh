@@ -5,7 +5,6 @@
 in_managed() (
   export PGHOST=$MANAGED_HOST PGPORT=$MANAGED_PORT PGDATABASE=$MANAGED_DATABASE PGUSER=$MANAGED_USERNAME PGPASSWORD=$MANAGED_PASSWORD
   export PGAPPNAME=shortener-move PGCONNECT_TIMEOUT=30
-  database=
   "$@"
 )
 
@@ -16,7 +15,7 @@ in_cluster() (
   "$@"
 )
 
-ask() { sql --dbname="${database:-postgresql://}" "$@"; }
+ask() { sql "$@"; }
 
 answers() { ask <<<'SELECT 1' >/dev/null; }
 
