@@ -638,6 +638,19 @@ fn in_another_schema(tables: &str) -> String {
 }
 
 #[tokio::test]
+async fn tables_of_an_extension_are_no_part_of_a_backup() {
+    let tables = "CREATE TABLE links (code text); CREATE TABLE spatial_ref_sys (srid int); \
+        INSERT INTO spatial_ref_sys VALUES (1); ALTER EXTENSION plpgsql ADD TABLE spatial_ref_sys";
+    let backups = Backups::of(tables).await;
+    let folder = backups.made();
+    let manifest = manifest(&backups, &folder);
+    let tables = manifest["tables"].as_object().unwrap();
+    assert_eq!(tables.len(), 1, "{tables:?}");
+    let end = backups.restore().await;
+    assert!(end.succeeded, "{}", end.told);
+}
+
+#[tokio::test]
 async fn a_dump_travels_as_the_settings_of_tls_say() {
     let backups = Backups::of("SELECT 1").await;
     let [certificates] = addresses(&servers::CERTIFICATES);

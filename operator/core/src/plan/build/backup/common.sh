@@ -22,8 +22,18 @@ finished() {
   done | sort -r
 }
 
+# The tables of a schema that a dump has; those of an extension come with the extension. It needs the variable `schema`.
+dumped=$(
+  cat <<'SQL'
+pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = :'schema' AND relkind = 'r' AND NOT EXISTS (
+  SELECT FROM pg_catalog.pg_depend
+  WHERE classid = 'pg_catalog.pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e'
+)
+SQL
+)
 # The query that makes the query for the content of each table of a schema: the number of its rows, and a checksum that
-# does not depend on their order. It needs the variable `schema`.
+# does not depend on their order. It needs the variables `schema` and `dumped`.
 contents=$(
   cat <<'SQL'
 SELECT format(
@@ -39,8 +49,7 @@ SELECT format(
     'SELECT NULL AS name, 0 AS rows, NULL AS checksum WHERE false'
   )
 ) AS query
-FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-WHERE nspname = :'schema' AND relkind = 'r'
+FROM :dumped
 SQL
 )
 # The form of values in these queries.
@@ -48,5 +57,5 @@ form="SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; SET timezone =
 
 # Runs the commands of the standard input and stops at the first error. It prints bare values.
 sql() {
-  psql --no-psqlrc --quiet --tuples-only --no-align --set ON_ERROR_STOP=1 --set contents="$contents" "$@"
+  psql --no-psqlrc --quiet --tuples-only --no-align --set ON_ERROR_STOP=1 --set dumped="$dumped" --set contents="$contents" "$@"
 }
