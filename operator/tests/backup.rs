@@ -10,13 +10,15 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::{Duration, SystemTime},
 };
 
 use serde_json::Value;
 use shortener_testing::{database::TestDatabase, servers};
-use sqlx::{AssertSqlSafe, ConnectOptions, raw_sql};
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, query_scalar, raw_sql};
+use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 
 const COMMON: &str = include_str!("../core/src/plan/build/backup/common.sh");
 const CONNECT: &str = include_str!("../core/src/plan/build/backup/connect.sh");
@@ -646,6 +648,58 @@ async fn tables_of_an_extension_are_no_part_of_a_backup() {
     let manifest = manifest(&backups, &folder);
     let tables = manifest["tables"].as_object().unwrap();
     assert_eq!(tables.len(), 1, "{tables:?}");
+    let end = backups.restore().await;
+    assert!(end.succeeded, "{}", end.told);
+}
+
+/// Begins a backup of tables while a session keeps one of them, `kept`. Returns that session and the backup once that waits
+/// for it.
+async fn begun(backups: &Arc<Backups>) -> (PgConnection, JoinHandle<PathBuf>) {
+    let mut keeper = backups.source.connect().await.unwrap();
+    let keep = "BEGIN; LOCK TABLE kept";
+    raw_sql(keep).execute(&mut keeper).await.unwrap();
+    let backup = spawn_blocking({
+        let backups = Arc::clone(backups);
+        move || backups.made()
+    });
+    waits(backups, "kept", || !backup.is_finished()).await;
+    (keeper, backup)
+}
+
+/// Waits until a session waits for a table, as long as one may.
+async fn waits(backups: &Backups, table: &str, may: impl Fn() -> bool) {
+    let query =
+        "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = to_regclass($1) AND NOT granted)";
+    let mut watch = backups.source.connect().await.unwrap();
+    loop {
+        let question = query_scalar(query).bind(table);
+        let waits: bool = question.fetch_one(&mut watch).await.unwrap();
+        if waits {
+            return;
+        }
+        assert!(may(), "nobody waits for {table}");
+        yield_now().await;
+    }
+}
+
+/// Two tables, of which a test keeps the second.
+const KEPT: &str =
+    "CREATE TABLE links (code text); INSERT INTO links VALUES ('a'); CREATE TABLE kept (code text)";
+
+#[tokio::test]
+async fn a_migration_that_waits_for_a_backup_changes_nothing_of_it() {
+    let backups = Arc::new(Backups::of(KEPT).await);
+    let (mut keeper, backup) = begun(&backups).await;
+    let mut migration = backups.source.connect().await.unwrap();
+    let migrated = tokio::spawn(async move {
+        // An attempt of `app migrate` gives up soon, because others wait behind it.
+        let add = "SET lock_timeout = '200ms'; ALTER TABLE links ADD COLUMN note text DEFAULT ''";
+        while raw_sql(add).execute(&mut migration).await.is_err() {}
+    });
+    waits(&backups, "links", || !migrated.is_finished()).await;
+    raw_sql("COMMIT").execute(&mut keeper).await.unwrap();
+    backup.await.unwrap();
+    migrated.await.unwrap();
     let end = backups.restore().await;
     assert!(end.succeeded, "{}", end.told);
 }

@@ -1,7 +1,7 @@
 # Dumps the database and writes the manifest, both from one snapshot, and removes the oldest backups.
 
-# Dumps the schema of the role, where the app has its tables, and describes the dump. psql keeps the snapshot meanwhile,
-# so no limit on idle sessions may hold.
+# Dumps the schema of the role, where the app has its tables, and describes the dump. psql keeps the snapshot and the tables
+# meanwhile, so no limit on idle sessions may hold.
 dump() {
   export DUMP=$1/links.dump MANIFEST=$1/manifest.json BACKUP=$2
   sql --set form="$form" <<'SQL'
@@ -11,18 +11,24 @@ dump() {
 \getenv manifest MANIFEST
 \o /dev/null
 SET statement_timeout = 0;
-SET lock_timeout = 0;
+SET lock_timeout = '600s';
 SET idle_in_transaction_session_timeout = 0;
 SELECT set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout';
 :form
-BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-\o
-SELECT pg_export_snapshot() AS snapshot, current_schema() AS schema, current_setting('server_version') AS server \gset
+SELECT current_schema() AS schema, current_setting('server_version') AS server \gset
 \if :{?schema}
 \else
   \warn 'error: no schema of the search_path of the role exists'
   \quit
 \endif
+-- The locks come before the snapshot and last until the end: a migration in between would change what is counted, and not what is
+-- dumped.
+SELECT coalesce('LOCK TABLE ' || string_agg(format('%I.%I', nspname, relname), ', ' ORDER BY pg_class.oid) || ' IN ACCESS SHARE MODE', '') AS lock
+FROM :dumped \gset
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+:lock;
+\o
+SELECT pg_export_snapshot() AS snapshot \gset
 \setenv SNAPSHOT :snapshot
 \setenv SCHEMA :schema
 \! pg_dump --snapshot="$SNAPSHOT" --schema="\"$SCHEMA\"" --format=custom --compress=zstd --lock-wait-timeout=600s --file="$DUMP"
