@@ -214,6 +214,8 @@ impl Backups {
         )
         .unwrap();
         fs::write(secrets.join("key"), b"\x00key\n").unwrap();
+        // The name of a client that YAML may take for a truth value.
+        fs::write(secrets.join("no"), "1").unwrap();
     }
 
     /// Changes a file as the user of the containers, who alone may.
@@ -311,7 +313,7 @@ async fn a_backup_is_restored_with_every_row() {
     assert_eq!(manifest["schemaVersion"], 3);
     assert_eq!(manifest["image"], "postgres:18.6");
     let end = backups.run(&format!("cat /backup/{}/*.yaml", name(&folder)), &[]);
-    let secret = "kind: Secret\nmetadata:\n  name: acme-job-ids\ndata:\n  key: AGtleQo=\n---\n";
+    let secret = "kind: Secret\nmetadata:\n  name: acme-job-ids\ndata:\n  \"key\": \"AGtleQo=\"\n  \"no\": \"MQ==\"\n---\n";
     assert!(
         end.told.contains(secret) && end.told.contains("ShortenerStack"),
         "{}",

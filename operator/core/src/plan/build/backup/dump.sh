@@ -65,7 +65,7 @@ SQL
 }
 
 # describe <folder>: adds what a restore needs beside the database: the stack's resource, and the Secrets that no stack can
-# make again. The operator renders all of a Secret but its data.
+# make again. The operator renders all of a Secret but its data. Names such as `no` and `007` are text only in quotes.
 describe() {
   local stack=${STACK_FOLDER:-/etc/shortener/stack} secrets=${SECRETS_FOLDER:-/etc/shortener/secrets} secret file
   cp "$stack/stack.yaml" "$1"
@@ -73,7 +73,7 @@ describe() {
     cat "$secret"
     printf 'data:\n'
     for file in "$secrets/$(basename "$secret" .secret.yaml)"/*; do
-      if [[ -f $file ]]; then printf '  %s: %s\n' "$(basename "$file")" "$(base64 <"$file" | tr -d '\n')"; fi
+      if [[ -f $file ]]; then printf '  "%s": "%s"\n' "$(basename "$file")" "$(base64 <"$file" | tr -d '\n')"; fi
     done
     printf -- '---\n'
   done >"$1/secrets.yaml"
