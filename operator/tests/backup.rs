@@ -94,19 +94,24 @@ impl Backups {
 
     /// Makes a backup and returns its end.
     fn dump(&self, keep: u32) -> End {
+        self.dump_as("999:999", keep)
+    }
+
+    /// Makes a backup as this user.
+    fn dump_as(&self, user: &str, keep: u32) -> End {
         let (url, keep) = (self.url(), keep.to_string());
-        self.run(
-            &[COMMON, CONNECT, DUMP].concat(),
-            &[
-                ("DATABASE_URL", &url),
-                ("DATABASE_USERNAME", "postgres"),
-                ("DATABASE_PASSWORD", "s3cret\n"),
-                ("KEEP", &keep),
-                MOUNTED[0],
-                MOUNTED[1],
-                MOUNTED[2],
-            ],
-        )
+        let volume = format!("--volume={}:/backup", self.folder.display());
+        let environment = [
+            ("DATABASE_URL", url.as_str()),
+            ("DATABASE_USERNAME", "postgres"),
+            ("DATABASE_PASSWORD", "s3cret\n"),
+            ("KEEP", keep.as_str()),
+            MOUNTED[0],
+            MOUNTED[1],
+            MOUNTED[2],
+        ];
+        let options = ["--network=host", &volume, "--user", user];
+        run_with(&options, &[COMMON, CONNECT, DUMP].concat(), &environment)
     }
 
     /// Makes a backup of the server with TLS, with a URL that ends like this and further settings.
@@ -652,6 +657,22 @@ async fn tables_of_an_extension_are_no_part_of_a_backup() {
     assert_eq!(tables.len(), 1, "{tables:?}");
     let end = backups.restore().await;
     assert!(end.succeeded, "{}", end.told);
+}
+
+#[tokio::test]
+async fn another_user_of_the_group_restores_a_backup_and_makes_the_next_one() {
+    let backups = Backups::of(TABLES).await;
+    let end = backups.dump_as("10001:999", 1);
+    assert!(end.succeeded, "{}", end.told);
+    let first = backups.names();
+    let end = backups.restore().await;
+    let told = format!("backup={}", first[0]);
+    assert!(end.succeeded && end.told.contains(&told), "{}", end.told);
+    next_second();
+    let end = backups.dump(1);
+    assert!(end.succeeded, "{}", end.told);
+    let left = backups.names();
+    assert!(left.len() == 1 && left != first, "{left:?}");
 }
 
 /// Begins a backup of tables while a session keeps one of them, `kept`. Returns that session and the backup once that waits

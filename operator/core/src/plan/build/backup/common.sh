@@ -6,8 +6,8 @@ folder=${BACKUP_FOLDER:-/backup}
 result=${BACKUP_RESULT:-/dev/termination-log}
 # Folder that the containers of a pod share.
 work=${BACKUP_WORK:-/tmp}
-# Only this user reads the backups.
-umask 077
+# Only the group reads the backups: the pods that restore them may have another user than those that make them.
+umask 007
 
 die() {
   printf 'error: %s\n' "$1" >&2
