@@ -727,6 +727,39 @@ async fn a_migration_that_waits_for_a_backup_changes_nothing_of_it() {
     assert!(end.succeeded, "{}", end.told);
 }
 
+/// Returns the hundredths of a second until the connection from a port of this machine is checked, once all that it sent has
+/// arrived.
+async fn silence(port: i32) -> u64 {
+    let own = format!("0100007F:{port:04X}");
+    loop {
+        let sockets = fs::read_to_string("/proc/net/tcp").unwrap();
+        let mut sockets = sockets
+            .lines()
+            .map(|socket| socket.split_whitespace().collect::<Vec<_>>());
+        let socket = sockets.find(|socket| socket[1] == own).unwrap();
+        match socket[5].split_once(':').unwrap() {
+            ("02", left) => return u64::from_str_radix(left, 16).unwrap(),
+            (timer, _) => assert_ne!(timer, "00", "nothing checks the connection"),
+        }
+        yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn no_connection_of_a_backup_is_silent_for_longer_than_30_seconds() {
+    let backups = Arc::new(Backups::of(KEPT).await);
+    let (mut keeper, backup) = begun(&backups).await;
+    let ports = "SELECT client_port FROM pg_stat_activity \
+        WHERE datname = current_database() AND application_name = 'shortener-backup'";
+    let ports: Vec<i32> = query_scalar(ports).fetch_all(&mut keeper).await.unwrap();
+    assert!(!ports.is_empty());
+    for port in ports {
+        assert!(silence(port).await <= 30 * 100);
+    }
+    raw_sql("COMMIT").execute(&mut keeper).await.unwrap();
+    backup.await.unwrap();
+}
+
 #[tokio::test]
 async fn a_dump_travels_as_the_settings_of_tls_say() {
     let backups = Backups::of("SELECT 1").await;

@@ -2,6 +2,10 @@
 # prefer their own reading of it to variables and refuse parameters that the stack's programs know or ignore, and the password
 # must not be among the arguments of a process.
 
+# What only a connection string can say. While one program waits for another, its connection carries nothing, and load
+# balancers end it after minutes.
+connection='keepalives_idle=30 keepalives_interval=10 keepalives_count=3'
+
 # given <name>: prints the value of a variable without the line breaks at the end of many Secrets.
 given() {
   local value=${!1:-}

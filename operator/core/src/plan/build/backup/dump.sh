@@ -3,8 +3,8 @@
 # Dumps the schema of the role, where the app has its tables, and describes the dump. psql keeps the snapshot and the tables
 # meanwhile, so no limit on idle sessions may hold.
 dump() {
-  export DUMP=$1/links.dump MANIFEST=$1/manifest.json BACKUP=$2
-  sql --set form="$form" <<'SQL'
+  export DUMP=$1/links.dump MANIFEST=$1/manifest.json CONNECTION=$connection BACKUP=$2
+  sql --dbname="$connection" --set form="$form" <<'SQL'
 \getenv backup BACKUP
 \getenv dump DUMP
 \getenv image IMAGE
@@ -31,7 +31,7 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SELECT pg_export_snapshot() AS snapshot \gset
 \setenv SNAPSHOT :snapshot
 \setenv SCHEMA :schema
-\! pg_dump --snapshot="$SNAPSHOT" --schema="\"$SCHEMA\"" --format=custom --compress=zstd --lock-wait-timeout=600s --file="$DUMP"
+\! pg_dump --dbname="$CONNECTION" --snapshot="$SNAPSHOT" --schema="\"$SCHEMA\"" --format=custom --compress=zstd --lock-wait-timeout=600s --file="$DUMP"
 \if :SHELL_ERROR
   \quit
 \endif

@@ -15,7 +15,7 @@ in_cluster() (
   "$@"
 )
 
-ask() { sql "$@"; }
+ask() { sql --dbname="$connection" "$@"; }
 
 answers() { ask <<<'SELECT 1' >/dev/null; }
 
