@@ -35,7 +35,10 @@ pub(super) fn backup(
     let backup = spec.database.backup.as_deref()?;
     let image = database?.managed().map(|server| &server.pod.image);
     let place = match (&backup.s3, backup.volume.clone()) {
-        (Some(s3), _) => BackupPlace::Bucket(Box::new(bucket(near, &identity.namespace, s3))),
+        (Some(s3), _) => {
+            let passed = volume_size(spec, database);
+            BackupPlace::Bucket(Box::new(bucket(near, &identity.namespace, s3, passed)))
+        }
         (None, volume) => {
             let volume = volume.unwrap_or_default();
             let size = size(volume.storage, DEFAULT_BACKUP_STORAGE);
@@ -47,7 +50,7 @@ pub(super) fn backup(
     };
     let verification = backup.verify.clone().map(|verify| Verification {
         schedule: verify.schedule,
-        scratch: size(verify.storage, database_size(spec)),
+        scratch: size(verify.storage, volume_size(spec, database)),
     });
     Some(Backup {
         schedule: backup.schedule.clone(),
@@ -80,7 +83,11 @@ fn accepted(
         return Ok(None);
     };
     let place = match (&from.s3, from.claim_name.clone()) {
-        (Some(s3), _) => RestorePlace::Bucket(Box::new(bucket(near, &identity.namespace, s3))),
+        (Some(s3), _) => {
+            // The pod of the database has this volume, so it does not follow the claim: the pod would restart.
+            let passed = database_size(&near.stack.spec);
+            RestorePlace::Bucket(Box::new(bucket(near, &identity.namespace, s3, passed)))
+        }
         (None, Some(claim)) => {
             let usable = usable.map_err(ValidateError::Unread)?;
             if near.defaults.is_restricted() && !usable {
@@ -96,7 +103,8 @@ fn accepted(
     }))
 }
 
-fn bucket(near: &StoreContext<'_>, namespace: &str, s3: &BackupBucket) -> Bucket {
+/// Resolves a bucket; the volume that backups pass through has this size by default.
+fn bucket(near: &StoreContext<'_>, namespace: &str, s3: &BackupBucket, passed: &str) -> Bucket {
     let stack = near.stack;
     let folder = || format!("{namespace}/{}", stack.name_any());
     let folder = s3.prefix.clone().unwrap_or_else(folder);
@@ -107,13 +115,19 @@ fn bucket(near: &StoreContext<'_>, namespace: &str, s3: &BackupBucket) -> Bucket
         secret: s3.secret_ref.name.clone(),
         image: near.defaults.images.rclone.clone(),
         scratch: StoreVolume::new(
-            size(s3.storage.clone(), database_size(&stack.spec)),
+            size(s3.storage.clone(), passed),
             s3.storage_class_name.clone(),
         ),
     }
 }
 
-/// Returns the size of the database's volume, or that of backups if the operator does not run the database.
+/// Returns the size of the database's volume, which exceeds that in the spec if its claim does.
+fn volume_size<'a>(spec: &'a ShortenerStackSpec, database: Option<&'a Store>) -> &'a str {
+    let volume = database.and_then(|database| database.managed()?.volume.as_ref());
+    volume.map_or_else(|| database_size(spec), |volume| volume.request().0.as_str())
+}
+
+/// Returns the size of the database's volume in the spec, or that of backups if the operator does not run the database.
 fn database_size(spec: &ShortenerStackSpec) -> &str {
     let database = &spec.database;
     if database.external.is_some() {

@@ -17,8 +17,8 @@ use crate::{
         checksum::find_of_user,
         credentials::{JOB_IDS_KEY, MANAGEMENT_KEY},
         facts::{
-            BrokerFact, ClusterFact, CredentialState, GatewayFacts, HeaderFacts, MissingKeys,
-            PodContents, QueueFacts, StoreFacts,
+            BrokerFact, ClaimFact, ClusterFact, CredentialState, GatewayFacts, HeaderFacts,
+            MissingKeys, PodContents, QueueFacts, StoreFacts,
         },
         failure::StepFailure,
         metadata::{CONFIG_CHECKSUM, StackIdentity},
@@ -123,6 +123,36 @@ fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
         ..StoreVolume::new(Quantity("1Gi".to_owned()), None)
     };
     assert_eq!((database.replicas, &database.volume), (0, &Some(volume)));
+}
+
+#[test]
+fn what_backups_pass_through_is_as_large_as_a_claim_that_exceeds_the_spec() {
+    let s3 = json!({"endpoint": "http://s3", "bucket": "backups", "secretRef": {"name": "s3"}});
+    let backup = json!({"schedule": "@daily", "s3": s3, "verify": {"schedule": "@weekly"}});
+    let stack = stored_stack(json!({"database": {"backup": backup}}));
+    let sizes = |claim| {
+        let database = StoreFacts::Managed {
+            credentials: credentials(),
+            running: None,
+            claim,
+        };
+        let facts = with_database(&stack, database);
+        let backup = validate(&stack, facts, &defaults())
+            .unwrap()
+            .backup
+            .unwrap();
+        let passed = backup.place.volume().size.0.clone();
+        (passed, backup.verification.unwrap().scratch.0)
+    };
+    let both = |size: &str| (size.to_owned(), size.to_owned());
+    assert_eq!(sizes(None), both("1Gi"));
+    let quantity = Some(Quantity("20Gi".to_owned()));
+    let claim = ClaimFact {
+        request: quantity.clone(),
+        capacity: quantity,
+        ..ClaimFact::default()
+    };
+    assert_eq!(sizes(Some(claim)), both("20Gi"));
 }
 
 #[test]

@@ -1,10 +1,7 @@
 //! Tests of the versions of the database, of its volume and of its image.
 
 use super::*;
-use crate::model::{
-    facts::{ClaimFact, RunningServer},
-    stack::ManagedStore,
-};
+use crate::model::{facts::RunningServer, stack::ManagedStore};
 
 /// Returns the facts about a store with a volume: the version in the claim's annotation, and the running image.
 fn with_volume(version: Option<u32>, running: Option<&str>) -> StoreFacts {
