@@ -106,7 +106,8 @@ pub struct BackupVerification {
 #[x_kube(crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase")]
 pub struct BackupVolume {
-    /// Size of the volume, a quantity such as `10Gi` (the default). It needs room for one backup more than `keep`.
+    /// Size of the volume, a quantity such as `10Gi` (the default). It needs room for two backups more than `keep`, one in progress
+    /// and the newest verified one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message(
