@@ -74,16 +74,18 @@ pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) ->
     }
     write(&mut pass, children).await;
     let mut kinds = Children::ends();
+    pass.release(&kinds, &released).await;
     if let Some(DatabaseObjects { clusters, poolers }) = database {
         pass.write(clusters, Treatment::Data).await;
         pass.apply(poolers).await;
+        pass.release(&DatabaseObjects::ends(), &released).await;
         kinds.extend(DatabaseObjects::ends());
     }
     if let Some(BrokerObjects { rabbitmq_clusters }) = broker {
         pass.write(rabbitmq_clusters, Treatment::Data).await;
+        pass.release(&BrokerObjects::ends(), &released).await;
         kinds.extend(BrokerObjects::ends());
     }
-    pass.release(&kinds, &released).await;
     if let Some(gateway) = gateway {
         let GatewayObjects {
             reference_grants,
@@ -97,7 +99,10 @@ pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) ->
     if prunable {
         kinds.reverse();
         pass.prune(&kinds).await;
-        pass.discard(&kinds, &discarded).await;
+        // What another operator runs goes with the stack.
+        let mut volumes = Children::ends();
+        volumes.reverse();
+        pass.discard(&volumes, &discarded).await;
     }
     let mut watchers = Pass::new(scope, identity, deadline);
     if let Some(monitoring) = monitoring {

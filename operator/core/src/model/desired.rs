@@ -22,7 +22,7 @@ pub struct Desired {
     pub monitoring: Option<MonitoringObjects>,
     /// Stores whose volumes and Secrets are to be deleted.
     pub discarded: Vec<Component>,
-    /// Stores that the stack does not run and whose volumes and Secrets, if it has any, outlive it.
+    /// Stores whose data outlives the stack: what the lists lack of it loses its owner.
     pub released: Vec<Component>,
     /// True when the lists are complete, so that an object outside them may be deleted. False while an address that a
     /// child is rendered from is unknown.

@@ -7,6 +7,12 @@
 
 use kube_core::{ApiResource, Resource};
 
+use super::{
+    cloud_native_pg,
+    metadata::{Component, component_name},
+    rabbitmq_cluster,
+};
+
 /// Passes the table of child kinds to the macro `$callback`, after `$arguments`.
 ///
 /// Groups, and the kinds of a group, are in the order in which they are written. A group has the name of its struct in
@@ -120,6 +126,27 @@ impl Kind {
             presence,
             deletion,
         }
+    }
+}
+
+/// Returns the name of the object of a retained kind that has data of a store; `None` if the kind has none of it.
+pub fn data_name(kind: &str, stack: &str, store: Component) -> Option<String> {
+    let of_cluster = [
+        (
+            cloud_native_pg::RUNNER,
+            Component::Postgres,
+            cloud_native_pg::name(stack),
+        ),
+        (
+            rabbitmq_cluster::RUNNER,
+            Component::Rabbitmq,
+            rabbitmq_cluster::name(stack),
+        ),
+    ];
+    let mut of_cluster = of_cluster.into_iter();
+    match of_cluster.find(|(runner, ..)| runner.kind == kind) {
+        Some((_, of, name)) => (of == store).then_some(name),
+        None => Some(component_name(stack, store)),
     }
 }
 

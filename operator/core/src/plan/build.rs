@@ -334,17 +334,13 @@ fn discarded(stack: &ValidatedStack) -> Vec<Component> {
     off.map(|store| store.component).collect()
 }
 
-/// Returns the stores that the stack does not run, if the deletion policy keeps data. They may have been run under
-/// another policy, when their data got an owner.
+/// Returns every store, if the deletion policy keeps data. One that is held, or that the spec no longer names, may have been
+/// run under another policy, when its data got an owner.
 fn released(stack: &ValidatedStack) -> Vec<Component> {
     if stack.delete_data {
         return Vec::new();
     }
-    let run: Vec<Component> = managed_stores(stack).map(|store| store.component).collect();
-    let stores = stores::all().map(|store| store.component);
-    stores
-        .filter(|store| !run.contains(store) && !stack.is_held(*store))
-        .collect()
+    stores::all().map(|store| store.component).collect()
 }
 
 fn all<T, const N: usize>(children: [Option<T>; N]) -> impl Iterator<Item = T> {

@@ -22,8 +22,8 @@ use super::Plan;
 use crate::model::{
     desired::Desired,
     drift::{self, FieldChange},
-    kinds::Deletion,
-    metadata::{CONFIG_CHECKSUM, RECORD, StackIdentity, component_name, component_of},
+    kinds::{Deletion, data_name},
+    metadata::{CONFIG_CHECKSUM, Component, RECORD, StackIdentity, component_name, component_of},
     ownership::{Ownership, ownership},
 };
 use rendered::Rendered;
@@ -137,7 +137,7 @@ pub fn diff(plan: &Plan, live: &LiveChildren) -> Result<Changes, serde_json::Err
     }
     changes
         .changed
-        .extend(released(&plan.desired, live, identity));
+        .extend(released(&plan.desired, &rendered, live, identity));
     changes.deleted = deleted(&plan.desired, &rendered, live, identity);
     changes.restarts = restart::restarts(&rendered, live, &changes);
     changes.risks = risk::risks(plan, live, &changes);
@@ -242,16 +242,25 @@ fn deleted(
     deleted.map(|(child, _)| child.clone()).collect()
 }
 
-/// Returns the volumes and Secrets that outlive the stack from now on although it does not run their store. A volume stays
-/// as it is without its Secret.
-fn released(desired: &Desired, live: &LiveChildren, identity: &StackIdentity) -> Vec<ChangedChild> {
+/// Returns the objects with data that outlive the stack from now on although it does not render them.
+fn released(
+    desired: &Desired,
+    rendered: &[Rendered],
+    live: &LiveChildren,
+    identity: &StackIdentity,
+) -> Vec<ChangedChild> {
+    let wanted: BTreeSet<&ChildName> = rendered.iter().map(|child| &child.child).collect();
+    let of_store = |store: &Component| rendered::retained().map(|kinds| (*store, kinds));
     let mut released = Vec::new();
-    for store in &desired.released {
-        let name = component_name(&identity.name, *store);
-        for kind in rendered::retained() {
-            let name = name.clone();
+    for (store, kinds) in desired.released.iter().flat_map(of_store) {
+        for kind in kinds {
+            let Some(name) = data_name(&kind, &identity.name, store) else {
+                break;
+            };
             let child = ChildName { kind, name };
-            let Some(metadata) = live.get(&child).map(metadata) else {
+            let left = live.get(&child).filter(|_| !wanted.contains(&child));
+            // A volume stays as it is without its Secret.
+            let Some(metadata) = left.map(metadata) else {
                 break;
             };
             if ownership(&metadata, identity, Deletion::Retained) != Ownership::Ours

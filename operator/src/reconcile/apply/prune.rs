@@ -11,8 +11,8 @@ use kube::{
 };
 use serde_json::json;
 use shortener_operator_core::model::{
-    kinds::Deletion,
-    metadata::{Component, FIELD_MANAGER, component_name, component_of},
+    kinds::{Deletion, data_name},
+    metadata::{Component, FIELD_MANAGER, component_of},
     ownership::{ABSENT_OWNER_UID, Ownership, ownership},
 };
 
@@ -26,7 +26,7 @@ type Prune = for<'p, 's> fn(&'p mut Pass<'s>) -> BoxFuture<'p, ()>;
 type IsPending = for<'p, 's> fn(&'p Pass<'s>, Component, Fate) -> bool;
 type HandOver = for<'p, 's> fn(&'p mut Pass<'s>, Component, Fate) -> BoxFuture<'p, bool>;
 
-/// The end of the data of a store that the stack does not run.
+/// The end of data that this pass does not write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// The garbage collector deletes it.
@@ -81,8 +81,8 @@ impl Pass<'_> {
         self.hand_over(kinds, stores, Fate::Discarded).await;
     }
 
-    /// Takes the stack's owner reference from the volumes and Secrets of stores. In the order of the kinds, a Secret
-    /// comes before its volume, which stays with a Secret that cannot be released.
+    /// Takes the stack's owner reference from the data of stores, as far as this pass does not write it. In the order of
+    /// the kinds of a group, a Secret comes before its volume, which stays with a Secret that cannot be released.
     pub(super) async fn release(&mut self, kinds: &[End], stores: &[Component]) {
         self.hand_over(kinds, stores, Fate::Released).await;
     }
@@ -136,9 +136,18 @@ impl Pass<'_> {
         }
     }
 
+    /// Returns the name of the object of a kind with data of a store, unless this pass has written it with its owners.
+    fn left<K: Child>(&self, store: Component) -> Option<String> {
+        let name = data_name(&kind::<K>(), &self.identity.name, store)?;
+        let is_wanted = self.wanted.contains(&(kind::<K>(), name.clone()));
+        (!is_wanted).then_some(name)
+    }
+
     /// Returns true when the watched object of a kind has not yet the owners that its fate demands.
     fn is_pending<K: Child>(&self, store: Component, fate: Fate) -> bool {
-        let name = component_name(&self.identity.name, store);
+        let Some(name) = self.left::<K>(store) else {
+            return false;
+        };
         let live = self
             .scope
             .inventory
@@ -154,7 +163,9 @@ impl Pass<'_> {
     /// Gives the object of a kind the owners that its fate demands. Returns true when the next object of the store may
     /// follow it.
     async fn hand_over_kind<K: Child>(&mut self, store: Component, fate: Fate) -> bool {
-        let name = component_name(&self.identity.name, store);
+        let Some(name) = self.left::<K>(store) else {
+            return false;
+        };
         let change = self.hand_over_object::<K>(&name, fate);
         let handed_over = self.limited(change).await;
         handed_over.unwrap_or_else(|cause| {

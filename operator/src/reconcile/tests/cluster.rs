@@ -133,6 +133,41 @@ async fn a_stack_whose_deletion_has_begun_unseen_gets_no_cluster_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cluster_that_the_spec_no_longer_names_outlives_the_stack_if_data_is_kept() {
+    let external = json!({"external": {"secretRef": {"name": "theirs"}}});
+    for (database, is_used) in [
+        (json!({"managed": {}}), false),
+        (json!({"managed": {}}), true),
+        (external, true),
+    ] {
+        let world = world(true).await;
+        if is_used {
+            begin(&world, "1.30.0").await;
+            serve(&world).await;
+        }
+        let owners = || {
+            let cluster: Cluster = world.server.get(NAMESPACE, "acme-pg").unwrap();
+            cluster.metadata.owner_references.map_or(0, |all| all.len())
+        };
+        world.edit_spec("acme", |spec| spec["deletionPolicy"] = "Delete".into());
+        world.settle().await;
+        assert_eq!(owners(), 1);
+        world.edit_spec("acme", |spec| spec["paused"] = true.into());
+        world.settle().await;
+        world.edit_spec("acme", |spec| {
+            spec["database"] = database.clone();
+            spec["deletionPolicy"] = "Retain".into();
+            spec["paused"] = false.into();
+        });
+        world.settle().await;
+        assert_eq!(owners(), 0, "{database} {is_used}");
+        world.server.forget_writes();
+        world.settle().await;
+        assert_eq!(world.child_writes(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_of_others_is_not_touched() {
     let server = FakeApiServer::default();
     server.add_kind::<Cluster>();

@@ -197,6 +197,30 @@ async fn data_of_a_part_that_is_switched_off_outlives_the_stack_if_data_is_kept(
 }
 
 #[tokio::test(start_paused = true)]
+async fn data_of_a_store_that_is_held_outlives_the_stack_if_data_is_kept() {
+    for fault in [None, Some(Fault::Hang), Some(Fault::Refuse(500))] {
+        let world = World::with_stack(json!({"deletionPolicy": "Delete"})).await;
+        world
+            .server
+            .edit::<Secret>(NAMESPACE, "acme-postgres", |secret| {
+                secret["data"]["password"] = "bmV3Cg==".into();
+            });
+        world.settle().await;
+        let database = world.condition("acme", "DatabaseReady");
+        assert_eq!(database.reason, "CredentialsUnusable", "{database:?}");
+        world.server.fail_kind::<Secret>(fault);
+        world.edit_spec("acme", |spec| spec["deletionPolicy"] = "Retain".into());
+        world.settle().await;
+        world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+        assert_every_volume_has_its_password(&world, &format!("{fault:?}"));
+        let is_kept = world
+            .uid::<PersistentVolumeClaim>("acme-postgres")
+            .is_some();
+        assert_eq!(is_kept, fault.is_none(), "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn data_of_a_part_that_is_switched_off_never_outlives_its_password() {
     for fault in [Fault::Hang, Fault::LoseResponse, Fault::Refuse(500)] {
         for number in 1..=20 {

@@ -203,6 +203,28 @@ async fn a_queue_that_is_off_is_drained_before_its_members_go() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cluster_that_the_spec_no_longer_names_outlives_the_stack_if_data_is_kept() {
+    let world = world(true).await;
+    let owners = || {
+        let cluster = world.server.get::<RabbitmqCluster>(NAMESPACE, "acme-mq");
+        cluster
+            .unwrap()
+            .metadata
+            .owner_references
+            .map_or(0, |all| all.len())
+    };
+    world.edit_spec("acme", |spec| spec["deletionPolicy"] = "Delete".into());
+    world.settle().await;
+    assert_eq!(owners(), 1);
+    world.edit_spec("acme", |spec| {
+        spec["deletionPolicy"] = "Retain".into();
+        spec["queue"] = json!({});
+    });
+    world.settle().await;
+    assert_eq!(owners(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_of_others_is_not_touched() {
     let server = FakeApiServer::default();
     server.add_kind::<RabbitmqCluster>();

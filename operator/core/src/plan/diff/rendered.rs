@@ -123,16 +123,19 @@ pub(super) fn ends(desired: &Desired) -> Ends {
     ends
 }
 
-/// Returns the kinds whose objects may outlive the stack, in the order in which they are written.
-pub(super) fn retained() -> Vec<String> {
-    let kinds = Children::kinds()
-        .into_iter()
-        .chain(DatabaseObjects::kinds())
-        .chain(BrokerObjects::kinds());
-    kinds
-        .filter(|(_, deletion)| *deletion == Deletion::Retained)
-        .map(|(kind, _)| kind)
-        .collect()
+/// Returns the kinds whose objects may outlive the stack, group by group in the order in which they are written.
+pub(super) fn retained() -> [Vec<String>; 3] {
+    let groups = [
+        Children::kinds(),
+        DatabaseObjects::kinds(),
+        BrokerObjects::kinds(),
+    ];
+    groups.map(|kinds| {
+        let retained = kinds
+            .into_iter()
+            .filter(|(_, deletion)| *deletion == Deletion::Retained);
+        retained.map(|(kind, _)| kind).collect()
+    })
 }
 
 fn render<K: Resource<DynamicType = ()> + Serialize>(
