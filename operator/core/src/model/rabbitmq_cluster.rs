@@ -23,6 +23,8 @@ pub const RUNNER: Runner = Runner {
 };
 /// Annotation of RabbitMQ's operator on a RabbitmqCluster without members: the only number of them that it takes next.
 pub const MEMBERS_BEFORE: &str = "rabbitmq.com/before-zero-replicas-configured";
+/// Largest number of members of a RabbitmqCluster.
+pub const MOST_MEMBERS: i32 = 7;
 /// Ports at which the members find each other and talk with each other.
 pub const MEMBER_PORTS: [i32; 2] = [4369, 25672];
 /// First and last port of RabbitMQ's command line tools, which members open for each other.

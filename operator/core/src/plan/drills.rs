@@ -58,7 +58,9 @@ pub fn is_over(drill: &ShortenerDrill) -> bool {
 fn times(drill: &ShortenerDrill) -> Option<(Timestamp, Timestamp)> {
     let status = drill.status.as_ref()?;
     let (Time(start), Time(end)) = (status.start_time.clone()?, status.end_time.clone()?);
-    let longest = start + std::time::Duration::from_secs(LONGEST_DRILL.unsigned_abs().into());
+    let longest = std::time::Duration::from_secs(LONGEST_DRILL.unsigned_abs().into());
+    // Who edits the status can write the last time that there is.
+    let longest = start.checked_add(longest).unwrap_or(Timestamp::MAX);
     Some((start, end.min(longest)))
 }
 

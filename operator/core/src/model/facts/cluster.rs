@@ -5,7 +5,7 @@ use crate::model::{
     kinds::Deletion,
     metadata::StackIdentity,
     ownership::{Ownership, ownership},
-    rabbitmq_cluster::{MEMBERS_BEFORE, RabbitmqCluster},
+    rabbitmq_cluster::{MEMBERS_BEFORE, MOST_MEMBERS, RabbitmqCluster},
 };
 
 /// The cluster that holds the data of a store.
@@ -80,7 +80,9 @@ impl BrokerFact {
         };
         let annotation = |live: &RabbitmqCluster| {
             let annotations = live.metadata.annotations.as_ref()?;
-            annotations.get(MEMBERS_BEFORE)?.parse().ok()
+            let members: i32 = annotations.get(MEMBERS_BEFORE)?.parse().ok()?;
+            // Anyone who edits it can write any number.
+            Some(members.clamp(1, MOST_MEMBERS))
         };
         Self {
             state,
@@ -89,6 +91,34 @@ impl BrokerFact {
                 restarts_with: annotation(live),
                 image: live.image().map(str::to_owned),
             }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{model::metadata::Component, testing::stack::minimal_stack};
+
+    #[test]
+    fn a_broker_restarts_with_as_many_members_as_one_can_have() {
+        let identity = minimal_stack().identity;
+        for (annotation, expected) in [
+            ("3", Some(3)),
+            ("2000000000", Some(MOST_MEMBERS)),
+            ("-2147483648", Some(1)),
+            ("99999999999", None),
+            ("many", None),
+        ] {
+            let mut metadata = identity.retained("acme-mq", Component::Rabbitmq);
+            let annotations = metadata.annotations.get_or_insert_default();
+            annotations.insert(MEMBERS_BEFORE.to_owned(), annotation.to_owned());
+            let live: RabbitmqCluster =
+                serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap();
+            let live = BrokerFact::of(Some(&live), &identity).live.unwrap();
+            assert_eq!(live.restarts_with, expected, "{annotation}");
         }
     }
 }

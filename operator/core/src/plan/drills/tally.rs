@@ -18,6 +18,9 @@ const NO_ANSWER: &str = "NoAnswer";
 /// One of so many requests of a kind may be limited, or get no answer, before nothing is known of the kind.
 const RARELY: i64 = 10;
 
+/// Largest number that is read from a report, which who edits the status can change. Sums of such numbers fit 64 bits.
+const MOST: i64 = 1 << 40;
+
 /// Time for which every request has to be served before the drill is complete.
 const STEADY: Duration = Duration::from_secs(10);
 
@@ -102,24 +105,34 @@ impl Tally {
     /// Returns the tally of a drill that another operator has begun, from its last report. Nothing is known of the time since
     /// then, nor of the jobs whose results were awaited.
     pub fn resumed(mut self, status: &ShortenerDrillStatus, now: Timestamp) -> Self {
+        let known = |number: i64| number.clamp(0, MOST);
         for report in &status.requests {
             if let Some(kind) = self.kinds.get_mut(&report.request) {
-                kind.sent = report.sent;
-                kind.served = report.served;
-                kind.answers.clone_from(&report.answers);
-                kind.longest_gap = report.longest_gap_milliseconds;
+                kind.sent = known(report.sent);
+                kind.served = known(report.served);
+                let answers = report.answers.iter();
+                kind.answers = answers
+                    .map(|(name, count)| (name.clone(), known(*count)))
+                    .collect();
+                kind.longest_gap = known(report.longest_gap_milliseconds);
             }
         }
-        if let (Some(jobs), Some(known)) = (&mut self.jobs, status.jobs) {
-            *jobs = known;
-            jobs.unknown = known.accepted - known.done - known.lost;
+        if let (Some(jobs), Some(reported)) = (&mut self.jobs, status.jobs) {
+            *jobs = JobReport {
+                accepted: known(reported.accepted),
+                done: known(reported.done),
+                lost: known(reported.lost),
+                repeated: known(reported.repeated),
+                unknown: 0,
+            };
+            jobs.unknown = jobs.accepted - jobs.done - jobs.lost;
         }
         let since = status
             .observed_until
             .as_ref()
             .or(status.start_time.as_ref());
         let missed = since.map_or(0, |since| milliseconds(since.0, now));
-        self.unobserved = status.unobserved_seconds * 1000 + missed;
+        self.unobserved = known(status.unobserved_seconds) * 1000 + missed;
         self.observed = now;
         self
     }

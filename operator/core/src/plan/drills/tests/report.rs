@@ -1,7 +1,7 @@
 //! Tables of the counts, of the report and of the verdict.
 
 use super::*;
-use crate::api::{DrillVerdict, ShortenerDrillStatus};
+use crate::api::{DrillVerdict, JobReport, ShortenerDrillStatus};
 
 /// Returns the status of a drill that is complete at this second, with its store back.
 fn completed(drill: &ShortenerDrill, tally: &Tally, second: i64) -> ShortenerDrillStatus {
@@ -220,4 +220,34 @@ fn an_operator_that_takes_over_keeps_the_counts_and_knows_no_awaited_job() {
     );
     assert_eq!(again.requests[0].sent, 10);
     assert_eq!(again.unobserved_seconds, 2);
+}
+
+#[test]
+fn a_report_that_somebody_has_edited_is_counted_on() {
+    let mut drill = running();
+    let mut tally = tally(&drill, true);
+    (0..10).for_each(|second| serve(&mut tally, second, &[DrillRequest::Job]));
+    let (active, now) = (DrillPhase::Active, at(10));
+    let mut status = reported(&drill, active, Report { tally: &tally, now });
+    for number in [i64::MAX, i64::MIN] {
+        for report in &mut status.requests {
+            (report.sent, report.served) = (number, number);
+            report.longest_gap_milliseconds = number;
+            report.answers = ["503", "429"].map(|name| (name.to_owned(), number)).into();
+        }
+        status.jobs = Some(JobReport {
+            accepted: number,
+            done: number,
+            lost: number,
+            repeated: number,
+            unknown: number,
+        });
+        status.unobserved_seconds = number;
+        let mut resumed = tally.clone().resumed(&status, at(11));
+        (11..80).for_each(|second| serve(&mut resumed, second, &[]));
+        completed(&drill, &resumed, 80);
+    }
+    status.start_time = Some(Time(Timestamp::MAX));
+    drill.status = Some(status);
+    assert!(times(&drill).is_some());
 }

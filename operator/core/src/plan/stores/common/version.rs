@@ -177,9 +177,9 @@ impl Rule {
     /// Checks a step between versions; the error is the remedy.
     fn step(&self, from: Version, to: Version) -> Result<(), String> {
         let next = |from: Version, to: Version| {
-            let (minor, next) = (to.minor, from.minor.map(|minor| minor + 1));
+            let (minor, next) = (to.minor, next_minor(from));
             let within = to.major == from.major && (minor == from.minor || minor == next);
-            within || (to.major == from.major + 1 && minor == Some(0))
+            within || (Some(to.major) == from.major.checked_add(1) && minor == Some(0))
         };
         let is_step = match self.steps {
             Steps::SameMajor => from.major == to.major,
@@ -202,7 +202,7 @@ impl Rule {
             }
             Steps::NextMinor => {
                 let next = Version {
-                    minor: from.minor.map(|minor| minor + 1),
+                    minor: next_minor(from),
                     ..from
                 };
                 format!("set an image of {noun} {next} first, and wait until it is ready{instead}")
@@ -227,6 +227,11 @@ impl Rule {
             self.field
         )
     }
+}
+
+/// Returns the minor version after another one. The largest number, which a tag can have, is its own next one.
+fn next_minor(version: Version) -> Option<u32> {
+    version.minor.map(|minor| minor.saturating_add(1))
 }
 
 /// Returns the server of a store that the operator runs.

@@ -1,5 +1,7 @@
 //! The connections that the stack's pods may open to a database that the operator or CloudNativePG runs, and the bound of the
 //! server, or of the pooler before it.
+//!
+//! Users choose the largest numbers, each of which fits 32 bits. Their sums and products fit 64.
 
 use serde_json::Value;
 
@@ -10,29 +12,29 @@ use crate::{
 };
 
 /// Connections that the server accepts, unless the user's template of a Cluster says otherwise.
-pub(super) const MAX: i32 = 200;
+pub(super) const MAX: i64 = 200;
 /// Connections that each pod of a pooler accepts. While the others are away, it has those of every program.
-pub(super) const OF_POOLER: i32 = 2000;
+pub(super) const OF_POOLER: i64 = 2000;
 /// Pods of a pooler beside the others, while their template changes.
-pub(super) const POOLER_SURGE: i32 = 1;
+pub(super) const POOLER_SURGE: i64 = 1;
 /// Sessions that keep every core of a server busy.
-const BUSY: i32 = 50;
+const BUSY: i64 = 50;
 /// Connections to a server behind a pooler that do not go through it: those of [`OTHERS`], of the pooler to look up passwords,
 /// and of the migrations of up to 50 pods that start together, which use the server itself.
-const PAST_POOLER: i32 = OTHERS + 20 + 50;
+const PAST_POOLER: i64 = OTHERS + 20 + 50;
 /// Connections that PostgreSQL keeps for its superuser, and those of the CronJob that removes expired data.
-const OTHERS: i32 = 3 + 2;
+const OTHERS: i64 = 3 + 2;
 /// Connections of the pods of a rollout of the delivery of webhooks.
-const OF_WEBHOOKS: i32 = 8;
+const OF_WEBHOOKS: i64 = 8;
 /// Connections of the pods of up to 14 workers. Their number often changes, and must not restart the app.
-const OF_WORKERS: i32 = 60;
+const OF_WORKERS: i64 = 60;
 /// Connections of one worker.
-const OF_WORKER: i32 = 4;
+const OF_WORKER: i64 = 4;
 /// Connections of a pod of the app beside its pool: one for health probes, and one for clicks.
-const BESIDE: i32 = 2;
+const BESIDE: i64 = 2;
 /// Sizes of the pool, the first of which the app has by default. There are few, so that most edits of the number of pods
 /// restart none.
-const POOLS: [i32; 3] = [10, 5, 2];
+const POOLS: [i64; 3] = [10, 5, 2];
 
 const _: () = {
     assert!(MAX - PAST_POOLER >= BUSY);
@@ -41,18 +43,18 @@ const _: () = {
 };
 
 /// Returns the connections that a server of a Cluster accepts.
-fn of_server(cluster: &StoreCluster) -> i32 {
+fn of_server(cluster: &StoreCluster) -> i64 {
     let parameters = cluster.template.get("postgresql");
     let parameters = parameters.and_then(|postgresql| postgresql.get("parameters"));
     let number = parameters.and_then(|parameters| parameters.get("max_connections"));
     number
         .and_then(Value::as_str)
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(MAX)
+        .and_then(|number| number.parse::<i32>().ok())
+        .map_or(MAX, i64::from)
 }
 
 /// Returns the connections that the database of a stack accepts, and what accepts them.
-fn accepted(stack: &ValidatedStack) -> (i32, &'static str) {
+fn accepted(stack: &ValidatedStack) -> (i64, &'static str) {
     match (&stack.pooler, &stack.cluster) {
         (Some(_), _) => (OF_POOLER, "the pooler"),
         (None, Some(cluster)) => (of_server(cluster), "a server of the Cluster"),
@@ -61,26 +63,25 @@ fn accepted(stack: &ValidatedStack) -> (i32, &'static str) {
 }
 
 /// Returns the sessions that all pods of a pooler may open to the server together.
-fn shared(stack: &ValidatedStack) -> i32 {
+fn shared(stack: &ValidatedStack) -> i64 {
     stack.cluster.as_ref().map_or(MAX, of_server) - PAST_POOLER
 }
 
 /// Returns the sessions that each of so many pods of a pooler may open to the server.
-pub(super) fn sessions(stack: &ValidatedStack, instances: i32) -> i32 {
-    (shared(stack) / (instances + POOLER_SURGE)).max(1)
+pub(super) fn sessions(stack: &ValidatedStack, instances: i32) -> i64 {
+    let pods = i64::from(instances.max(0)) + POOLER_SURGE;
+    (shared(stack) / pods).max(1)
 }
 
 /// Returns the largest number of pods of a rollout of the app.
-fn app_pods(stack: &ValidatedStack) -> i32 {
+fn app_pods(stack: &ValidatedStack) -> i64 {
     let scaling = stack.app.scaling.as_ref();
-    scaling
-        .and_then(AppScaling::most)
-        .unwrap_or(stack.app.replicas)
-        + 1
+    let most = scaling.and_then(AppScaling::most);
+    i64::from(most.unwrap_or(stack.app.replicas).max(0)) + 1
 }
 
 /// Returns the connections of all pods but those of the app and the workers.
-fn others(stack: &ValidatedStack) -> i32 {
+fn others(stack: &ValidatedStack) -> i64 {
     let webhooks = if stack.webhooks.is_empty() {
         0
     } else {
@@ -90,7 +91,7 @@ fn others(stack: &ValidatedStack) -> i32 {
 }
 
 /// Returns the size of a pool of the app with which all its pods fit, or the smallest one.
-fn pool(stack: &ValidatedStack) -> i32 {
+fn pool(stack: &ValidatedStack) -> i64 {
     let workers = if stack.queue.is_some() { OF_WORKERS } else { 0 };
     let (accepted, _) = accepted(stack);
     let room = (accepted - others(stack) - workers) / app_pods(stack) - BESIDE;
@@ -100,7 +101,7 @@ fn pool(stack: &ValidatedStack) -> i32 {
 }
 
 /// Returns the size of a pool of the app, if it differs from the default and the operator runs the database.
-pub(in crate::plan) fn smaller_pool(stack: &ValidatedStack) -> Option<i32> {
+pub(in crate::plan) fn smaller_pool(stack: &ValidatedStack) -> Option<i64> {
     let database = stack.database.as_ref()?;
     if database.managed().is_none() && stack.cluster.is_none() {
         return None;
@@ -125,7 +126,8 @@ pub(super) fn verdict(stack: &ValidatedStack, ready: Verdict) -> Verdict {
             ),
         );
     }
-    let workers = stack.queue.as_ref().map(|queue| queue.workers.most() + 1);
+    let workers = stack.queue.as_ref();
+    let workers = workers.map(|queue| i64::from(queue.workers.most()) + 1);
     let of_app = app_pods(stack) * (pool(stack) + BESIDE);
     let all = others(stack) + of_app + workers.unwrap_or_default() * OF_WORKER;
     let (accepted, by) = accepted(stack);
@@ -153,7 +155,7 @@ mod tests {
     use crate::testing::stack::minimal_stack;
 
     /// Returns the size of a pool and the reason of a ready database with this many pods.
-    fn with_pods(app: i32, workers: Option<i32>) -> (i32, &'static str) {
+    fn with_pods(app: i32, workers: Option<i32>) -> (i64, &'static str) {
         let mut stack = match workers {
             Some(_) => minimal_stack().queue(),
             None => minimal_stack(),
@@ -280,5 +282,34 @@ mod tests {
         stack.app.replicas = 100;
         let away = Verdict::no("PodsStarting", "0 of 1");
         assert_eq!(verdict(&stack, away.clone()), away);
+    }
+
+    #[test]
+    fn no_number_that_a_user_can_write_overflows() {
+        for number in [i32::MAX, i32::MIN] {
+            let parameters = json!({"max_connections": number.to_string()});
+            let cluster = json!({
+                "pooler": {"instances": number},
+                "template": {"postgresql": {"parameters": parameters}},
+            });
+            for mut stack in [
+                minimal_stack().queue().scaled_by_load(Some("mine")),
+                minimal_stack().queue().cloud_native_pg(cluster.clone()),
+                minimal_stack()
+                    .queue()
+                    .cloud_native_pg(json!({"template": cluster["template"]})),
+            ] {
+                stack.app.replicas = number;
+                let scaling = stack.app.scaling.as_mut();
+                if let Some(rival) = scaling.and_then(|scaling| scaling.rival.as_mut()) {
+                    rival.most = number;
+                }
+                if let Some(queue) = &mut stack.queue {
+                    queue.workers.replicas = number;
+                }
+                verdict(&stack, Verdict::yes(CLUSTER_READY, "3 of 3"));
+                assert!(sessions(&stack, number) >= 1 && POOLS.contains(&pool(&stack)));
+            }
+        }
     }
 }

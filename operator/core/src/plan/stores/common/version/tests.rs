@@ -51,6 +51,10 @@ fn each_store_has_its_steps() {
         (&rabbitmq::RULE, "4.3", "5.0", true),
         (&rabbitmq::RULE, "4.3", "5.1", false),
         (&rabbitmq::RULE, "5.0", "4.9", false),
+        // Every number that a tag can have.
+        (&rabbitmq::RULE, "4.4294967295", "4.3", false),
+        (&rabbitmq::RULE, "4.4294967295", "5.1", false),
+        (&rabbitmq::RULE, "4294967295.4294967295", "4.3", false),
         (&qdrant::RULE, "1.18", "1.19", true),
         (&qdrant::RULE, "1.17", "1.19", false),
         (&qdrant::RULE, "1.19", "1.18", false),
