@@ -19,8 +19,9 @@ mod stack_watch;
 mod trace;
 mod wake;
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use kube::runtime::{controller::Action, reflector::ObjectRef};
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -89,6 +90,11 @@ pub enum Error {
     /// The resource does not parse.
     #[error("the resource cannot be parsed: {0}")]
     Unreadable(String),
+    /// The code about this stack has panicked.
+    #[error(
+        "the operator has a bug ({0}): report it with the operator's log; the operator retries"
+    )]
+    Panicked(String),
 }
 
 /// Reconciles one stack with its spec and reports the result in its status.
@@ -119,6 +125,16 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
             .unwrap_or(Err(Error::ReportDeadline))
         }
     }
+}
+
+/// Does work on one stack. A panic ends that, and no work on another stack.
+async fn caught<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Error::Panicked(text.unwrap_or_default()))
+    })
 }
 
 /// Writes the status and the Events. Returns true while the stack progresses without a fault.
@@ -162,7 +178,7 @@ async fn told(
     identity: &StackIdentity,
 ) -> Result<Action, Error> {
     let done = match unknown {
-        [] => steps(stack, scope, identity).await,
+        [] => caught(steps(stack, scope, identity)).await,
         fields => Err(Error::UnknownFields(fields.join(", "))),
     };
     match done {
@@ -292,6 +308,7 @@ impl Error {
             Self::Incomplete => "Incomplete",
             Self::UnknownFields(_) => "UnknownFields",
             Self::Unreadable(_) => "InvalidSpec",
+            Self::Panicked(_) => "Panicked",
         }
     }
 
@@ -320,7 +337,8 @@ impl Error {
             | Self::ReportDeadline
             | Self::Incomplete
             | Self::UnknownFields(_)
-            | Self::Unreadable(_) => StepFailure {
+            | Self::Unreadable(_)
+            | Self::Panicked(_) => StepFailure {
                 reason: self.reason(),
                 message: self.to_string(),
                 needs_an_edit: false,

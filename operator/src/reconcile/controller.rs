@@ -28,7 +28,7 @@ use crate::{
         watch_report::Reports,
     },
     reconcile::{
-        Error, RESYNC,
+        Error, RESYNC, caught,
         context::{Context, GuardedStack, Scope, shortened},
         pace::paced,
         reconcile,
@@ -144,7 +144,7 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
     let context = &scope.context;
     let started = Instant::now();
     let work = async {
-        let result = match reconcile(stack.clone(), scope.clone()).await {
+        let result = match caught(reconcile(stack.clone(), scope.clone())).await {
             Err(error) if error.is_absence() => Ok(Action::requeue(GONE_RECHECK)),
             result => result,
         };

@@ -382,3 +382,25 @@ async fn a_held_part_of_a_stack_that_deletes_its_data_is_not_deleted() {
     world.settle().await;
     assert_eq!(world.children(), children);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_bug_that_one_stack_meets_is_told_in_its_status_and_holds_up_no_other() {
+    let server = FakeApiServer::default();
+    server.mutate::<Deployment>(|live| {
+        let labels = &live["spec"]["selector"]["matchLabels"];
+        assert_ne!(labels["app.kubernetes.io/instance"], "acme");
+    });
+    let world = start(server, json!({}));
+    world.settle().await;
+    let degraded = world.condition("acme", "Degraded");
+    assert_eq!(degraded.reason, "Panicked", "{degraded:?}");
+    let mut other = stored_stack(json!({}));
+    other.metadata.name = Some("bolt".to_owned());
+    world.server.create(&other);
+    world.settle().await;
+    assert!(world.uid::<Deployment>("bolt-app").is_some());
+
+    world.server.mutate::<Deployment>(|_| ());
+    world.pass(Duration::from_secs(360)).await;
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+}
