@@ -86,9 +86,11 @@ pub fn worker(stack: &ValidatedStack) -> NetworkPolicy {
 }
 
 /// Returns the NetworkPolicy `<stack>-purge`: no connections to it, and its own to names, the database and the collector
-/// only. The address of an external one stands in a Secret or has a name, so it may then connect to everything.
+/// only. The address of an external one stands in a Secret or has a name, so it may then connect to everything. While the
+/// database is held, nobody knows which it is, so a policy that exists stays.
 pub fn purge(stack: &ValidatedStack) -> Option<NetworkPolicy> {
     stack.purge.schedule.as_ref()?;
+    stack.database.as_ref()?;
     let policy = policy(stack, Component::Purge, Vec::new());
     Some(match own_stores(stack) {
         Some(rules) => with_egress(policy, rules),
@@ -99,9 +101,10 @@ pub fn purge(stack: &ValidatedStack) -> Option<NetworkPolicy> {
 /// Returns the NetworkPolicy `<stack>-webhooks`: scrapes of the internal port, and its own connections to names, the
 /// database, the collector and the ports of the receivers at public addresses only. The address of an external database or
 /// collector stands in a Secret or has a name, so it may then connect to everything, and the program alone refuses private
-/// addresses.
+/// addresses. While the database is held, a policy that exists stays.
 pub fn webhooks(stack: &ValidatedStack) -> Option<NetworkPolicy> {
     stack.webhooks.first()?;
+    stack.database.as_ref()?;
     let rules = vec![allow(scrapers(stack), monitoring::INTERNAL_PORT)];
     let policy = policy(stack, Component::Webhooks, rules);
     Some(match own_stores(stack) {
@@ -277,7 +280,8 @@ fn clients(stack: &ValidatedStack, components: &[Component]) -> Vec<NetworkPolic
         Component::Worker => stack.queue.is_some() || stack.is_held(Component::Worker),
         Component::Purge => stack.purge.schedule.is_some(),
         Component::Webhooks => !stack.webhooks.is_empty(),
-        Component::Backup => stack.backup.is_some(),
+        // Those of a database that is held stay.
+        Component::Backup => stack.backup.is_some() || stack.database.is_none(),
         Component::Move => stack.database_move.is_some(),
         _ => true,
     };

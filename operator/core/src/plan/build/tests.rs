@@ -120,7 +120,7 @@ const MINIMAL: [&str; 26] = [
 fn holding(mut stack: ValidatedStack, components: &[Component]) -> ValidatedStack {
     for component in components {
         match component {
-            Component::Postgres => stack.database = None,
+            Component::Postgres => (stack.database, stack.backup) = (None, None),
             Component::Cache => stack.cache = None,
             Component::Rabbitmq => stack.queue = None,
             Component::Qdrant => stack.vector = None,

@@ -1,6 +1,7 @@
 //! Tests of the children of a stack of which components are held.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use serde_json::json;
 
 use super::*;
 
@@ -83,4 +84,44 @@ fn clients_of_a_held_collector_keep_their_template() {
         deployments
     };
     assert_eq!(deployments(&stack), deployments(&every_profile()));
+}
+
+#[test]
+fn programs_whose_database_is_held_keep_the_limits_of_their_connections() {
+    let cluster = || {
+        every_profile()
+            .cloud_native_pg(json!({}))
+            .webhooks()
+            .backed_up()
+    };
+    for stack in [every_profile().webhooks().backed_up(), cluster()] {
+        let policies =
+            ["purge", "webhooks", "backup"].map(|name| format!("NetworkPolicy/acme-{name}"));
+        let whole = names(&stack);
+        assert!(
+            policies.iter().all(|policy| whole.contains(policy)),
+            "{whole:?}"
+        );
+        let desired = build(&holding(stack.clone(), &[Component::Postgres]));
+        let left = names(&holding(stack, &[Component::Postgres]));
+        assert!(
+            !policies.iter().any(|policy| left.contains(policy)),
+            "{left:?}"
+        );
+        let of_policies = [Component::Purge, Component::Webhooks, Component::Backup];
+        assert!(
+            of_policies
+                .iter()
+                .all(|component| desired.held.contains(component))
+        );
+    }
+    // A backup that runs reaches the servers, whose policy waits for nothing.
+    let of_servers = |stack: &ValidatedStack| {
+        let mut policies = build(stack).children.network_policies.into_iter();
+        policies.find(|policy| policy.name_any() == "acme-pg")
+    };
+    assert_eq!(
+        of_servers(&holding(cluster(), &[Component::Postgres])),
+        of_servers(&cluster())
+    );
 }
