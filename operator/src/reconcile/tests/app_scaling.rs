@@ -1,12 +1,19 @@
 //! Tests of an app that an autoscaler scales: the operator's own, or one that a user made.
 
-use k8s_openapi::api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler};
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Secret,
+};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use shortener_operator_core::model::metadata::FIELD_MANAGER;
 
 use super::with;
-use crate::testing::world::{NAMESPACE, World};
+use crate::testing::{
+    api_server::Fault,
+    world::{NAMESPACE, World},
+};
 
 const AUTOSCALER: &str = "horizontalpodautoscalers/acme-app";
 
@@ -71,6 +78,24 @@ async fn the_number_of_pods_is_handed_over_to_the_autoscaler_and_taken_back_with
     world.settle().await;
     assert_eq!(world.children(), with(&[]));
     assert_eq!((replicas(&world), is_written(&world)), (Some(2), true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_counts_without_the_autoscaler_although_the_first_try_reads_nothing() {
+    let autoscaling = json!({"app": {"autoscaling": {"maxReplicas": 6}}});
+    let world = World::with_stack(autoscaling).await;
+    scale(&world, 5).await;
+    let fault = Some(Fault::Refuse(403));
+    world.server.fail_reads::<Secret>(fault);
+    world.edit_spec("acme", |spec| spec["app"] = json!({"replicas": 3}));
+    world.settle().await;
+    let degraded = world.condition("acme", "Degraded");
+    assert_eq!(degraded.reason, "Forbidden", "{degraded:?}");
+    assert_eq!(replicas(&world), Some(5));
+    world.server.fail_reads::<Secret>(None);
+    world.pass(Duration::from_secs(400)).await;
+    assert_eq!(replicas(&world), Some(3));
+    assert_eq!(world.children(), with(&[]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use crate::{
         facts::QueueFacts,
         stack::{App, AppScaling, Autoscaled, Rival},
     },
+    plan::conditions::APP_READY,
 };
 
 /// Returns the number of workers that follows the queue, if the spec asks for that.
@@ -59,15 +60,22 @@ pub(super) fn app(
     }
 }
 
-/// Returns true when the spec is the one of the last reconcile, which applied it.
+/// Returns true when the spec is the one of the last reconcile that judged the app. One that could not read says nothing new about
+/// the app.
 fn is_applied(stack: &ShortenerStack) -> bool {
     let generation = stack.metadata.generation;
-    let applied = stack.status.as_ref().filter(|last| last.plan.is_none());
-    generation.is_some() && applied.and_then(|last| last.observed_generation) == generation
+    let last = stack.status.as_ref().filter(|last| last.plan.is_none());
+    let mut conditions = last.into_iter().flat_map(|last| &last.conditions);
+    let app = conditions.find(|condition| condition.type_ == APP_READY);
+    generation.is_some() && app.and_then(|app| app.observed_generation) == generation
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::{
+        apimachinery::pkg::apis::meta::v1::{Condition, Time},
+        jiff::Timestamp,
+    };
     use serde_json::json;
 
     use super::*;
@@ -137,26 +145,36 @@ mod tests {
 
     #[test]
     fn the_number_of_an_autoscaler_that_is_gone_stays_until_the_spec_is_edited() {
+        let controller = "kube-controller-manager";
         for (observed, planned, live, manager, expected) in [
-            (Some(1), false, 5, "kube-controller-manager", 5),
-            (Some(1), true, 5, "kube-controller-manager", 2),
-            (Some(0), false, 5, "kube-controller-manager", 2),
-            (None, false, 5, "kube-controller-manager", 2),
-            (Some(1), false, 0, "kube-controller-manager", 2),
-            (Some(1), false, 5, "kubectl", 2),
-            (Some(1), false, 5, "shortener-operator", 2),
+            (1, false, 5, controller, 5),
+            (1, true, 5, controller, 2),
+            (0, false, 5, controller, 2),
+            (1, false, 0, controller, 2),
+            (1, false, 5, "kubectl", 2),
+            (1, false, 5, "shortener-operator", 2),
         ] {
             let mut stack = stored_stack(json!({}));
             stack.status = Some(ShortenerStackStatus {
-                observed_generation: observed,
+                // Every reconcile has seen it, be it one that failed.
+                observed_generation: Some(1),
                 plan: planned.then(Box::default),
+                conditions: vec![Condition {
+                    type_: APP_READY.to_owned(),
+                    status: "True".to_owned(),
+                    reason: "PodsReady".to_owned(),
+                    message: String::new(),
+                    observed_generation: Some(observed),
+                    last_transition_time: Time(Timestamp::UNIX_EPOCH),
+                }],
                 ..ShortenerStackStatus::default()
             });
             let live = with_pods(live, manager);
             let app = app(minimal_stack().app, &stack, Some(&live), None);
-            assert_eq!(app.replicas, expected, "{observed:?} {planned} {manager}");
+            let case = format!("{observed} {planned} {manager}");
+            assert_eq!(app.replicas, expected, "{case}");
             let left = app.scaling.is_some_and(|scaling| scaling.is_left);
-            assert_eq!(left, expected == 5, "{observed:?} {planned} {manager}");
+            assert_eq!(left, expected == 5, "{case}");
         }
     }
 
