@@ -62,7 +62,9 @@ pub(in crate::plan) fn ready(
         .serving(pods.serves);
     }
     let volume = store.volume.as_ref();
-    let verdict = match claim.zip(volume) {
+    // A stopped stack has no pod that mounts the volume, and nothing else ends that step.
+    let growing = claim.filter(|claim| !(view.stack.stopped && growth::waits_for_pod(claim)));
+    let verdict = match growing.zip(volume) {
         Some((claim, volume)) => growth::verdict(name, &volume.size, (claim, view.live.at), pods),
         None => pods,
     };
@@ -186,6 +188,38 @@ mod tests {
             };
             let verdict = database(&stack, &live);
             assert!(verdict.fault && verdict.reason == reason, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_volume_that_a_pod_has_to_mount_is_no_fault_while_the_stack_is_stopped() {
+        for (condition, stopped, reason) in [
+            ("FileSystemResizePending", true, "Stopped"),
+            ("FileSystemResizePending", false, "VolumeNotGrown"),
+            ("Resizing", true, "VolumeNotGrown"),
+        ] {
+            let since = "2026-01-01T00:00:00Z";
+            let growing = json!({"type": condition, "status": "True", "lastTransitionTime": since});
+            let claim = json!({
+                "metadata": {},
+                "spec": {"resources": {"requests": {"storage": "1Gi"}}},
+                "status": {"capacity": {"storage": "512Mi"}, "conditions": [growing]},
+            });
+            let claim = Arc::new(serde_json::from_value(claim).unwrap());
+            let live = Live {
+                claims: [(Component::Postgres, claim)].into(),
+                at: "2026-01-01T01:00:00Z".parse().unwrap(),
+                ..running()
+            };
+            let stack = minimal_stack();
+            let stack = if stopped { stack.stopped() } else { stack };
+            let found = database(&stack, &live);
+            let expected = (reason, reason == "VolumeNotGrown");
+            assert_eq!(
+                (found.reason, found.fault),
+                expected,
+                "{condition} {stopped}"
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! The verdict on a volume that is smaller than the spec asks for.
 
 use k8s_openapi::{
-    api::core::v1::PersistentVolumeClaim,
+    api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimCondition},
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time},
     jiff::Timestamp,
 };
@@ -15,6 +15,8 @@ use crate::{
     },
 };
 
+/// Condition of a claim whose volume has grown, and whose file system grows once a pod mounts it.
+const WAITS_FOR_POD: &str = "FileSystemResizePending";
 /// Conditions of a claim while its volume cannot grow. Kubernetes tries again.
 const FAILURES: [&str; 2] = ["ControllerResizeError", "NodeResizeError"];
 
@@ -66,24 +68,32 @@ fn beside(fault: Verdict, pods: &Verdict) -> Verdict {
 
 /// Returns the time at which the volume began to grow.
 fn since(claim: &PersistentVolumeClaim) -> Option<&Time> {
-    let conditions = claim.status.as_ref()?.conditions.as_ref()?;
-    let growing = conditions.iter().filter(|condition| {
-        let growth = ["Resizing", "FileSystemResizePending"];
-        growth.contains(&condition.type_.as_str()) && condition.status == "True"
-    });
+    let growing = conditions(claim, &["Resizing", WAITS_FOR_POD]);
     growing
         .filter_map(|condition| condition.last_transition_time.as_ref())
         .min()
 }
 
+/// Returns true when the volume has grown, and its file system does once a pod mounts it.
+pub(super) fn waits_for_pod(claim: &PersistentVolumeClaim) -> bool {
+    conditions(claim, &[WAITS_FOR_POD]).next().is_some()
+}
+
+/// Returns the conditions of these types that are true.
+fn conditions<'a>(
+    claim: &'a PersistentVolumeClaim,
+    types: &'a [&str],
+) -> impl Iterator<Item = &'a PersistentVolumeClaimCondition> {
+    let all = claim.status.iter().flat_map(|status| &status.conditions);
+    all.flatten().filter(move |condition| {
+        types.contains(&condition.type_.as_str()) && condition.status == "True"
+    })
+}
+
 /// Returns the reason for which a volume does not grow.
 fn failure(claim: &PersistentVolumeClaim) -> Option<String> {
     let status = claim.status.as_ref()?;
-    let mut conditions = status.conditions.iter().flatten();
-    let failed = conditions.find(|condition| {
-        FAILURES.contains(&condition.type_.as_str()) && condition.status == "True"
-    });
-    if let Some(failed) = failed {
+    if let Some(failed) = conditions(claim, &FAILURES).next() {
         let why = failed.message.clone().filter(|why| !why.is_empty());
         return Some(why.unwrap_or_else(|| failed.type_.clone()));
     }
