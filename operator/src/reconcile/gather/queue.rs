@@ -8,7 +8,7 @@ use kube::{Resource, ResourceExt};
 use shortener_operator_core::{
     api::{Profile, ShortenerStack},
     model::{
-        facts::{QueueFacts, QueueParts},
+        facts::{BrokerFact, ClusterFact, QueueFacts, QueueParts},
         kinds::Deletion,
         metadata::{COMPONENT_LABEL, Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
@@ -32,10 +32,12 @@ pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdent
             ..QueueFacts::default()
         };
     }
+    let has_workers = is_ours::<Deployment>(scope, identity, Component::Worker);
     let parts = QueueParts {
-        workers: is_ours::<Deployment>(scope, identity, Component::Worker),
+        workers: has_workers,
         broker: is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq)
-            || (stack.spec.queue.rabbitmq_cluster.is_some() && has_members(scope, identity)),
+            || (stack.spec.queue.rabbitmq_cluster.is_some()
+                && has_members(scope, identity).unwrap_or(has_workers)),
         service: is_ours::<Service>(scope, identity, Component::Rabbitmq),
     };
     let facts = QueueFacts {
@@ -69,10 +71,12 @@ fn is_ours<K: Child>(scope: &Scope, identity: &StackIdentity, component: Compone
     })
 }
 
-/// Returns true when the stack's RabbitmqCluster has members, or is to have some.
-fn has_members(scope: &Scope, identity: &StackIdentity) -> bool {
-    let broker = broker_cluster(scope, identity).live;
-    broker.is_some_and(|broker| broker.members > 0)
+/// Returns true when the stack's RabbitmqCluster has members, or is to have some; `None` while the kind is not listed, as
+/// at the start of an operator. Then only the workers tell that there may be jobs.
+fn has_members(scope: &Scope, identity: &StackIdentity) -> Option<bool> {
+    let BrokerFact { state, live } = broker_cluster(scope, identity);
+    let is_known = state != ClusterFact::Unserved;
+    is_known.then(|| live.is_some_and(|broker| broker.members > 0))
 }
 
 /// Returns true when every pod of the app that could publish is gone: the pods of the old template, and the

@@ -12,7 +12,7 @@ use shortener_operator_core::model::{
 };
 
 use crate::testing::{
-    api_server::FakeApiServer,
+    api_server::{FakeApiServer, Fault},
     shared::stored_stack,
     world::{NAMESPACE, World},
 };
@@ -200,6 +200,38 @@ async fn a_queue_that_is_off_is_drained_before_its_members_go() {
     world.settle().await;
     assert_eq!(replicas(&world), Some(3));
     assert!(world.uid::<Deployment>("acme-worker").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_goes_on_although_the_kind_is_not_listed_when_an_operator_starts() {
+    let world = world(true).await;
+    begin(&world).await;
+    report(&world, 3, true).await;
+    world.broker.holds(JOBS, depth(1));
+    world.settle().await;
+    world.edit_spec("acme", |spec| spec["profiles"] = json!([]));
+    world.settle().await;
+    let kept = |world: &World| {
+        (
+            world.uid::<Deployment>("acme-worker"),
+            world.uid::<NetworkPolicy>("acme-rabbitmq"),
+            world.uid::<PodDisruptionBudget>("acme-rabbitmq"),
+        )
+    };
+    let before = kept(&world);
+    assert!(before.0.is_some() && before.1.is_some() && before.2.is_some());
+    let fault = Some(Fault::Refuse(500));
+    world.server.fail_reads::<RabbitmqCluster>(fault);
+    let world = world.restart().await;
+    world.settle().await;
+    assert_eq!(kept(&world), before);
+    world.server.fail_reads::<RabbitmqCluster>(None);
+    world.pass(std::time::Duration::from_secs(120)).await;
+    assert_eq!(kept(&world), before);
+    assert_eq!(
+        world.condition("acme", "QueueReady").reason,
+        "DrainingQueue"
+    );
 }
 
 #[tokio::test(start_paused = true)]
