@@ -1,5 +1,7 @@
 //! Facts about the surroundings of the gateway.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::{
     core::v1::{Secret, Service},
     networking::v1::{Ingress, IngressClass},
@@ -33,6 +35,7 @@ pub(super) async fn facts(
         missing_certificate: missing_certificate(scope, stack, identity),
         probe_key: probe_key(scope, identity, &stack.spec).await,
         missing_class: lacks_class(scope, stack, identity).await,
+        has_ingress: !ingresses(scope, identity).is_empty(),
         parents: live_parents(scope, stack),
     }
 }
@@ -82,16 +85,19 @@ fn missing_certificate(
 /// address, and counts as existing where the operator may not read it.
 async fn lacks_class(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> bool {
     let gateway = &stack.spec.gateway;
-    let ingresses = scope
-        .inventory
-        .of_stack::<Ingress>(&identity.namespace, &identity.name);
-    let has_address = ingresses.iter().any(|ingress| has_address(ingress));
+    let mut ingresses = ingresses(scope, identity).into_iter();
+    let has_address = ingresses.any(|ingress| has_address(&ingress));
     if gateway.provider != GatewayProvider::IngressNginx || has_address {
         return false;
     }
     let classes: Api<IngressClass> = Api::all(scope.context.client.clone());
     let class = classes.get_opt(&gateway.ingress_class_name).await;
     class.is_ok_and(|class| class.is_none())
+}
+
+fn ingresses(scope: &Scope, identity: &StackIdentity) -> Vec<Arc<Ingress>> {
+    let (namespace, stack) = (&identity.namespace, &identity.name);
+    scope.inventory.of_stack::<Ingress>(namespace, stack)
 }
 
 /// Returns the Gateways that the spec names. The operator watches Gateways in its own namespaces only.

@@ -7,6 +7,7 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, StatefulSet},
         core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
+        networking::v1::NetworkPolicy,
     },
 };
 use serde_json::{Value, json};
@@ -403,4 +404,24 @@ async fn a_bug_that_one_stack_meets_is_told_in_its_status_and_holds_up_no_other(
     world.server.mutate::<Deployment>(|_| ());
     world.pass(Duration::from_secs(360)).await;
     assert_eq!(world.condition("acme", "Degraded").status, "False");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_is_held_keeps_its_way_to_the_app() {
+    let world = World::with_stack(json!({})).await;
+    let admitted = || {
+        let policy = world.server.get::<NetworkPolicy>(NAMESPACE, "acme-app");
+        let rules = policy.unwrap().spec.unwrap().ingress.unwrap();
+        rules[0].from.clone()
+    };
+    let before = admitted();
+    for (annotation, keeps) in [("a b", true), ("ab", false)] {
+        let gateway =
+            json!({"provider": "Standalone", "service": {"annotations": {annotation: "x"}}});
+        world.edit_spec("acme", |spec| spec["gateway"] = gateway);
+        world.settle().await;
+        let found = world.condition("acme", "GatewayReady");
+        assert_eq!(found.reason == "NotAnAnnotation", keeps, "{found:?}");
+        assert_eq!(admitted() == before, keeps, "{annotation}");
+    }
 }

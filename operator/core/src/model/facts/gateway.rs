@@ -17,6 +17,8 @@ pub struct GatewayFacts {
     pub missing_certificate: Option<String>,
     /// True when the IngressClass of the spec does not exist and no Ingress of the stack has an address.
     pub missing_class: bool,
+    /// True when the stack has an Ingress.
+    pub has_ingress: bool,
     /// The key for the end-to-end probe through the gateway, if the spec refers to one, or the failure to read it.
     pub probe_key: Option<Result<Referenced, StepFailure>>,
     /// The Gateways that the spec names, in its order.

@@ -15,6 +15,8 @@ pub struct Gateway {
     pub pod: Pod,
     /// Peers that may connect; empty allows every peer.
     pub allow_from: Vec<NetworkPolicyPeer>,
+    /// The same for the Ingresses of an earlier provider, which stay while the gateway is held; `None` without any.
+    pub kept_ingresses: Option<Vec<NetworkPolicyPeer>>,
     pub service_annotations: BTreeMap<String, String>,
     /// Hosts of the routes, the canonical one first: those of the spec or, in a conflict about one of them, those that are
     /// kept. Empty for every host.

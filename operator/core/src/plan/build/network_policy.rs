@@ -52,11 +52,11 @@ pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
 /// Returns the NetworkPolicy `<stack>-app`: requests from the gateway, scrapes of the internal port, and the operator's
 /// requests about links.
 pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
-    let requests = match &stack.gateway.routing {
-        Routing::IngressNginx { .. } => allowed_peers_and(stack, pods(stack, Component::Gateway)),
-        Routing::Standalone { .. } | Routing::GatewayApi { .. } => {
-            vec![pods(stack, Component::Gateway)]
-        }
+    let (gateway, own) = (&stack.gateway, pods(stack, Component::Gateway));
+    let requests = match (&gateway.routing, &gateway.kept_ingresses) {
+        (Routing::IngressNginx { .. }, _) => and(&gateway.allow_from, own),
+        (_, Some(peers)) => and(peers, own),
+        (Routing::Standalone { .. } | Routing::GatewayApi { .. }, None) => vec![own],
     };
     policy(
         stack,
@@ -71,7 +71,7 @@ pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
 
 /// Returns the NetworkPolicy `<stack>-gateway`: requests from the allowed peers and from the operator.
 pub fn gateway(stack: &ValidatedStack) -> NetworkPolicy {
-    let requests = allowed_peers_and(stack, stack.operator.clone());
+    let requests = and(&stack.gateway.allow_from, stack.operator.clone());
     let tls = stack.gateway.own_tls();
     let tls = tls.map(|_| allow(requests.clone(), gateway::TLS_PORT));
     let mut rules = vec![allow(requests, gateway::PORT)];
@@ -291,8 +291,8 @@ fn clients(stack: &ValidatedStack, components: &[Component]) -> Vec<NetworkPolic
 
 /// Returns the peers that may send requests, and `also`. If the user names no peer, the list is empty: the rule then
 /// omits `from`, which allows every peer.
-fn allowed_peers_and(stack: &ValidatedStack, also: NetworkPolicyPeer) -> Vec<NetworkPolicyPeer> {
-    let mut peers = stack.gateway.allow_from.clone();
+fn and(allowed: &[NetworkPolicyPeer], also: NetworkPolicyPeer) -> Vec<NetworkPolicyPeer> {
+    let mut peers = allowed.to_vec();
     if !peers.is_empty() {
         peers.push(also);
     }

@@ -34,10 +34,12 @@ pub(super) fn gateway(
 ) -> Gateway {
     let gateway = &spec.gateway;
     let service = gateway.service.clone().unwrap_or_default();
-    let default_peers = match gateway.provider {
-        GatewayProvider::IngressNginx => defaults.gateway_allow_from.clone(),
-        GatewayProvider::Standalone | GatewayProvider::GatewayApi => Vec::new(),
+    let by_ingress = gateway.provider == GatewayProvider::IngressNginx;
+    let of_ingresses = || match gateway.allow_from.as_slice() {
+        [] => defaults.gateway_allow_from.clone(),
+        peers => peers.to_vec(),
     };
+    let keeps_ingresses = facts.has_ingress && !by_ingress && check(spec).is_err();
     let conflict = facts.host_conflict.take();
     let kept = conflict.as_ref().and_then(|conflict| conflict.kept.clone());
     let wanted = || Hosts {
@@ -54,11 +56,12 @@ pub(super) fn gateway(
             &defaults.images.gateway,
             build::gateway::default_resources(),
         ),
-        allow_from: if gateway.allow_from.is_empty() {
-            default_peers
+        allow_from: if by_ingress {
+            of_ingresses()
         } else {
             gateway.allow_from.clone()
         },
+        kept_ingresses: keeps_ingresses.then(of_ingresses),
         service_annotations: service.annotations,
         console: hosts.console.map(|host| ConsoleRoute {
             host,
