@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::networking::v1::Ingress;
-use serde_json::json;
+use serde_json::{Value, json};
 use shortener_operator_core::api::ShortenerStack;
 
 use super::gateway_api::run_gateway;
@@ -18,12 +18,26 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Returns the older stack `acme` on `old.test` and its younger tenant `bolt` on `tenant.test`.
 async fn neighbours() -> World {
-    let world = World::with_stack(json!({"gateway": {"hosts": ["old.test"]}})).await;
-    let mut tenant = stored_stack(json!({"gateway": {"hosts": ["tenant.test"]}}));
+    neighbours_of(
+        json!({"hosts": ["old.test"]}),
+        json!({"hosts": ["tenant.test"]}),
+    )
+    .await
+}
+
+/// Returns the older stack `acme` and its younger tenant `bolt`, with these gateways.
+async fn neighbours_of(older: Value, younger: Value) -> World {
+    let world = World::with_optional_kinds(json!({"gateway": older})).await;
+    let mut tenant = stored_stack(json!({"gateway": younger}));
     tenant.metadata.name = Some("bolt".to_owned());
     world.server.create(&tenant);
     world.settle().await;
     world
+}
+
+/// Returns the reason of a stack's `GatewayReady`.
+fn reason(world: &World, stack: &str) -> String {
+    world.condition(stack, "GatewayReady").reason
 }
 
 fn move_to(world: &World, stack: &str, host: &str) {
@@ -77,6 +91,33 @@ async fn an_older_stack_that_moves_to_the_host_of_a_tenant_waits_and_keeps_its_o
     check_that_the_tenant_stays(&world, "after a restart without any status");
     let now = ["bolt-gateway", "bolt-gateway-api"].map(|name| world.uid::<Ingress>(name));
     assert_eq!(now, routes, "the tenant never lost its routes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_that_serves_every_host_keeps_them_from_an_older_stack_and_through_an_edit() {
+    let world = neighbours_of(json!({"provider": "Standalone"}), json!({})).await;
+    let routes = ["bolt-gateway", "bolt-gateway-api"].map(|name| world.uid::<Ingress>(name));
+    assert!(routes.iter().all(Option::is_some));
+    let check = |world: &World, waits: &str, when: &str| {
+        let now = ["bolt-gateway", "bolt-gateway-api"].map(|name| world.uid::<Ingress>(name));
+        assert_eq!(now, routes, "{when}");
+        assert_eq!(served(world, "bolt"), None, "{when}");
+        for stack in ["acme", "bolt"] {
+            let conflict = reason(world, stack) == "HostConflict";
+            assert_eq!(conflict, stack == waits, "{when}: {stack}");
+        }
+    };
+    world.edit_spec("acme", |spec| {
+        spec["gateway"]["provider"] = json!("IngressNginx");
+    });
+    world.settle().await;
+    assert_eq!(world.uid::<Ingress>("acme-gateway"), None);
+    check(&world, "acme", "an older stack wants every host");
+    move_to(&world, "acme", "old.test");
+    world.settle().await;
+    move_to(&world, "bolt", "old.test");
+    world.settle().await;
+    check(&world, "bolt", "it wants the host of another stack");
 }
 
 #[tokio::test(start_paused = true)]

@@ -74,7 +74,8 @@ impl HostClaim {
     fn recorded(route: &ObjectMeta, entries: Vec<Entry>, links: Vec<String>) -> Option<Self> {
         let annotations = route.annotations.as_ref();
         let console = annotations.and_then(|annotations| annotations.get(CONSOLE_HOST));
-        if links.iter().eq(console) {
+        // A route without any host serves every one.
+        if console.is_some() && links.iter().eq(console) {
             return None;
         }
         let console = console.cloned();
@@ -283,17 +284,32 @@ mod tests {
         stack
     }
 
+    fn owned_by(stack: &str) -> Value {
+        json!({"name": "x", "namespace": "links", "ownerReferences": [{
+            "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
+            "name": stack, "uid": stack, "controller": true,
+        }]})
+    }
+
     /// Returns the claim of a stack's Ingress on the class `nginx`.
     fn ingress(owner: &str, host: &str) -> HostClaim {
-        let owner = json!({
-            "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
-            "name": owner, "uid": owner, "controller": true,
-        });
-        let ingress = json!({
-            "metadata": {"name": "x", "namespace": "links", "ownerReferences": [owner]},
-            "spec": {"ingressClassName": "nginx", "rules": [{"host": host}]},
-        });
+        with_rule(owner, &json!({"host": host}))
+    }
+
+    fn with_rule(owner: &str, rule: &Value) -> HostClaim {
+        let spec = json!({"ingressClassName": "nginx", "rules": [rule]});
+        let ingress = json!({"metadata": owned_by(owner), "spec": spec});
         HostClaim::of_ingress(&serde_json::from_value(ingress).unwrap()).unwrap()
+    }
+
+    /// Returns the claim of a stack's HTTPRoute with these parents.
+    fn route(owner: &str, parents: &Value, hosts: &Value) -> HostClaim {
+        let route = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+            "metadata": owned_by(owner),
+            "spec": {"parentRefs": parents, "hostnames": hosts},
+        });
+        HostClaim::of_route(&serde_json::from_value(route).unwrap()).unwrap()
     }
 
     /// Returns the holder of the host that a stack wants, and the host that the stack keeps.
@@ -358,6 +374,31 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_that_serves_every_host_has_a_claim_on_that_and_keeps_it_through_an_edit() {
+        let on_gateway = json!({"provider": "GatewayAPI", "parentRefs": [{"name": "public"}]});
+        let parents = json!([{"name": "public"}]);
+        for (gateway, claim) in [
+            (json!({}), with_rule("tenant", &json!({}))),
+            (on_gateway, route("tenant", &parents, &json!([]))),
+        ] {
+            let all = [
+                with("old", "2026-01-01T00:00:00Z", gateway.clone()),
+                with("tenant", "2026-01-02T00:00:00Z", gateway.clone()),
+            ];
+            let claims = [claim];
+            assert_eq!(found(&all[0], &all, &claims), held_by("links/tenant", None));
+            assert_eq!(found(&all[1], &all, &claims), None);
+            let mut wanted = gateway;
+            wanted["hosts"] = json!(["x"]);
+            let edited = with("tenant", "2026-01-02T00:00:00Z", wanted.clone());
+            let other = with("other", "2026-01-03T00:00:00Z", wanted);
+            let claims = [HostClaim::of(&other).unwrap(), claims[0].clone()];
+            let every = held_by("links/other", Some(""));
+            assert_eq!(found(&edited, &[other], &claims), every);
+        }
+    }
+
+    #[test]
     fn a_stack_that_is_only_planned_keeps_no_host_from_others() {
         let mut planned = stack("planned", "2026-01-01T00:00:00Z", "x");
         let annotations = planned.metadata.annotations.get_or_insert_default();
@@ -418,19 +459,11 @@ mod tests {
         };
         let older = console("old", "2026-01-01T00:00:00Z", "x", "console");
         let recorded = |stack: &ShortenerStack, hosts: &[&str]| {
-            let owner = json!({
-                "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
-                "name": stack.name_any(), "uid": stack.uid(), "controller": true,
-            });
             let rules: Vec<Value> = hosts.iter().map(|host| json!({"host": host})).collect();
-            let annotations = json!({(CONSOLE_HOST): stack.spec.console_host()});
-            let ingress = json!({
-                "metadata": {
-                    "name": "x", "namespace": "links",
-                    "ownerReferences": [owner], "annotations": annotations,
-                },
-                "spec": {"ingressClassName": "nginx", "rules": rules},
-            });
+            let mut metadata = owned_by(&stack.name_any());
+            metadata["annotations"] = json!({(CONSOLE_HOST): stack.spec.console_host()});
+            let spec = json!({"ingressClassName": "nginx", "rules": rules});
+            let ingress = json!({"metadata": metadata, "spec": spec});
             HostClaim::of_ingress(&serde_json::from_value(ingress).unwrap())
         };
         assert_eq!(recorded(&older, &["x"]), HostClaim::of(&older));
@@ -466,18 +499,6 @@ mod tests {
             let gateway = json!({"provider": "GatewayAPI", "hosts": ["x"], "parentRefs": [parent]});
             with(name, created, gateway)
         };
-        let route_of_b = |parent: &Value| {
-            let owner = json!({
-                "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
-                "name": "b", "uid": "b", "controller": true,
-            });
-            let route = json!({
-                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
-                "metadata": {"name": "b", "namespace": "links", "ownerReferences": [owner]},
-                "spec": {"parentRefs": [parent], "hostnames": ["x"]},
-            });
-            HostClaim::of_route(&serde_json::from_value(route).unwrap()).unwrap()
-        };
         let ours = json!({"name": "public", "sectionName": "https"});
         let younger = on("a", "2026-01-02T00:00:00Z", ours.clone());
         for (theirs, conflicts) in [
@@ -489,7 +510,7 @@ mod tests {
             (json!({"name": "private"}), false),
         ] {
             let older = on("b", "2026-01-01T00:00:00Z", theirs.clone());
-            let claim = route_of_b(&theirs);
+            let claim = route("b", &json!([theirs]), &json!(["x"]));
             assert_eq!(Some(&claim), HostClaim::of(&older).as_ref(), "{theirs}");
             for claims in [Vec::new(), vec![claim]] {
                 let found = host_conflict(&younger, slice::from_ref(&older), &claims);
