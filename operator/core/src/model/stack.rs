@@ -41,7 +41,7 @@ use crate::{
 
 pub use auth::{Auth, AuthProxy};
 pub use backup::{Backup, BackupPlace, Bucket, Restore, RestorePlace, Verification};
-pub use conflict::{HostConflict, Hosts};
+pub use conflict::{Entry, Exposure, HostConflict, Hosts};
 pub use database_move::{DatabaseMove, MoveCopy, MoveStep};
 pub use end_to_end::{EndToEnd, EndToEndTarget, ProbeKey};
 pub use gateway::{ConsoleRoute, Gateway, Routing};

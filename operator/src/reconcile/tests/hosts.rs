@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::networking::v1::Ingress;
+use k8s_openapi::api::networking::v1::{Ingress, IngressSpec};
 use serde_json::{Value, json};
-use shortener_operator_core::api::ShortenerStack;
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::gateway_api::{HttpRoute, HttpRouteSpec},
+};
 
 use super::gateway_api::run_gateway;
 use crate::testing::{
@@ -118,6 +121,53 @@ async fn a_tenant_that_serves_every_host_keeps_them_from_an_older_stack_and_thro
     move_to(&world, "bolt", "old.test");
     world.settle().await;
     check(&world, "bolt", "it wants the host of another stack");
+}
+
+/// Returns what the routes of `acme` say.
+fn routes(world: &World) -> (Option<IngressSpec>, Option<HttpRouteSpec>) {
+    let ingress = world.server.get::<Ingress>(NAMESPACE, "acme-gateway");
+    let route = world.server.get::<HttpRoute>(NAMESPACE, "acme");
+    (
+        ingress.and_then(|ingress| ingress.spec),
+        route.map(|route| route.spec),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_of_the_class_or_of_the_gateways_keeps_the_routes_until_the_host_is_free() {
+    let class = |name: &str| json!({"hosts": ["go.test"], "ingressClassName": name});
+    let gateways = |names: &[&str]| {
+        let parents: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        json!({"provider": "GatewayAPI", "hosts": ["go.test"], "parentRefs": parents})
+    };
+    for (before, tenant, after, place) in [
+        (class("one"), class("two"), class("two"), "IngressClass two"),
+        (
+            gateways(&["public"]),
+            gateways(&["private"]),
+            gateways(&["public", "private"]),
+            "Gateway links/private",
+        ),
+        (
+            class("one"),
+            gateways(&["public"]),
+            gateways(&["public"]),
+            "Gateway links/public",
+        ),
+    ] {
+        let world = neighbours_of(before, tenant).await;
+        let served = routes(&world);
+        world.edit_spec("acme", |spec| spec["gateway"] = after);
+        world.settle().await;
+        let conflict = world.condition("acme", "GatewayReady");
+        assert_eq!(conflict.reason, "HostConflict", "{place}");
+        assert!(conflict.message.contains(place), "{}", conflict.message);
+        assert_eq!(routes(&world), served, "{place}");
+        world.server.delete::<ShortenerStack>(NAMESPACE, "bolt");
+        world.pass(AT_ONCE).await;
+        assert_ne!(routes(&world), served, "{place}");
+        assert_ne!(reason(&world, "acme"), "HostConflict", "{place}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

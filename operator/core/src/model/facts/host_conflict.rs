@@ -19,7 +19,7 @@ use crate::{
     model::{
         gateway_api::HttpRoute,
         metadata::{CONSOLE_HOST, is_plan_only},
-        stack::{HostConflict, Hosts},
+        stack::{Entry, Exposure, HostConflict, Hosts},
     },
 };
 
@@ -130,14 +130,15 @@ pub fn host_conflict(
             .min_by_key(|other| precedence(other))
             .and_then(HostClaim::of);
     }
-    let is_own = |claim: &&HostClaim| {
-        claim.owner == wanted.owner && claim.exposure.entries == wanted.exposure.entries
-    };
-    let kept = claims.iter().find(is_own);
+    let mut own = claims.iter().filter(|claim| claim.owner == wanted.owner);
+    // A provider that the spec names no longer may have left routes behind that are not deleted yet.
+    let has_entries = |claim: &&HostClaim| claim.exposure.entries == wanted.exposure.entries;
+    let kept = own.clone().find(has_entries).or_else(|| own.next());
     holder.map(|holder| HostConflict {
         hosts: wanted.exposure.shared(&holder.exposure),
+        place: wanted.exposure.place(&holder.exposure),
         holder: holder.stack,
-        kept: kept.map(|claim| claim.exposure.hosts.clone()),
+        kept: kept.map(|claim| claim.exposure.clone()),
     })
 }
 
@@ -160,27 +161,6 @@ fn precedence(stack: &ShortenerStack) -> (bool, Option<Time>, Option<String>, St
 
 fn title(namespace: Option<String>, name: &str) -> String {
     format!("{}/{name}", namespace.unwrap_or_default())
-}
-
-/// How others route requests to a stack: by which entries, and for which hosts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Exposure {
-    entries: Vec<Entry>,
-    hosts: Hosts,
-}
-
-/// The part of the cluster that routes requests to stacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Entry {
-    /// The controller of an IngressClass.
-    Class(String),
-    Gateway {
-        namespace: String,
-        name: String,
-        /// One of its listeners; `None` for every one.
-        section: Option<String>,
-        port: Option<i32>,
-    },
 }
 
 impl Exposure {
@@ -212,8 +192,18 @@ impl Exposure {
     /// Returns true when a request can be for either of two exposures.
     fn meets(&self, other: &Self) -> bool {
         let share_every_host = self.hosts.links.is_empty() && other.hosts.links.is_empty();
-        let meet = |entry: &Entry| other.entries.iter().any(|one| entry.meets(one));
-        (share_every_host || !self.shared(other).is_empty()) && self.entries.iter().any(meet)
+        (share_every_host || !self.shared(other).is_empty()) && self.common(other).is_some()
+    }
+
+    /// Returns the first entry of both exposures.
+    fn common(&self, other: &Self) -> Option<&Entry> {
+        let meets = |entry: &&Entry| other.entries.iter().any(|one| entry.meets(one));
+        self.entries.iter().find(meets)
+    }
+
+    /// Returns the first entry of both exposures in a message.
+    fn place(&self, other: &Self) -> String {
+        self.common(other).map(Entry::title).unwrap_or_default()
     }
 
     /// Returns the hosts of both exposures.
@@ -322,7 +312,7 @@ mod tests {
         assert_eq!(conflict.hosts, stack.spec.gateway.hosts);
         Some((
             conflict.holder,
-            conflict.kept.map(|hosts| hosts.links.join(",")),
+            conflict.kept.map(|kept| kept.hosts.links.join(",")),
         ))
     }
 
@@ -437,7 +427,7 @@ mod tests {
         let all = [tenant, edited.clone()];
         let conflict = host_conflict(&edited, &all, &claims).unwrap();
         assert_eq!(conflict.hosts, ["x"]);
-        assert_eq!(conflict.kept.unwrap().links, ["own"]);
+        assert_eq!(conflict.kept.unwrap().hosts.links, ["own"]);
         assert_eq!(host_conflict(&all[0], &all, &claims), None);
         let free = with(
             "edited",
@@ -488,9 +478,26 @@ mod tests {
         let edited = console("old", "2026-01-01T00:00:00Z", "z", "console");
         let holder = [claims[0].clone(), ingress("tenant", "z")];
         let conflict = host_conflict(&edited, std::slice::from_ref(&edited), &holder).unwrap();
-        let kept = conflict.kept.unwrap();
+        let kept = conflict.kept.unwrap().hosts;
         assert_eq!(kept.links, ["x"]);
         assert_eq!(kept.console.as_deref(), Some("console"));
+    }
+
+    #[test]
+    fn what_is_kept_is_on_its_own_entries_and_the_conflict_is_on_that_of_both() {
+        let on = |parents: Value| json!({"provider": "GatewayAPI", "hosts": ["x"], "parentRefs": parents});
+        let public = json!({"name": "public", "namespace": "infra"});
+        let both = json!([public, {"name": "private"}]);
+        let edited = with("edited", "2026-01-01T00:00:00Z", on(both));
+        let before = route("edited", &json!([public]), &json!(["x"]));
+        let tenant = route("tenant", &json!([{"name": "private"}]), &json!(["x"]));
+        for kept in [before, ingress("edited", "x")] {
+            let claims = [kept.clone(), tenant.clone()];
+            let others: [ShortenerStack; 0] = [];
+            let conflict = host_conflict(&edited, &others, &claims).unwrap();
+            assert_eq!(conflict.place, "Gateway links/private");
+            assert_eq!(conflict.kept, Some(kept.exposure));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{
     model::{
         facts::HOST_CONFLICT,
         metadata::{Component, StackIdentity},
-        stack::{Gateway, HostConflict, Parent, Routing},
+        stack::{Gateway, HostConflict, Routing},
     },
     plan::verdict::workload,
 };
@@ -103,21 +103,14 @@ fn host_conflict(gateway: &Gateway) -> Option<Verdict> {
     let HostConflict {
         holder,
         hosts,
+        place,
         kept,
     } = gateway.conflict.as_ref()?;
-    let place = match &gateway.routing {
-        Routing::IngressNginx { class, .. } => format!("IngressClass {class}"),
-        Routing::GatewayApi { parents, .. } => {
-            let titles: Vec<String> = parents.iter().map(Parent::title).collect();
-            format!("Gateway {}", titles.join(", "))
-        }
-        Routing::Standalone { .. } => return None,
-    };
     let hosts = HostConflict::title(hosts);
     let meanwhile = match kept {
         Some(kept) => format!(
             "; this stack continues to serve {} meanwhile",
-            HostConflict::title(&kept.links)
+            HostConflict::title(&kept.hosts.links)
         ),
         None => String::new(),
     };
@@ -269,7 +262,11 @@ mod tests {
                 verdict.reason == "HostConflict" && verdict.fault,
                 "{verdict:?}"
             );
-            for part in ["links/older", "new.test", "spec.gateway.hosts"] {
+            for part in [
+                "links/older",
+                "new.test on Gateway infra/public",
+                "spec.gateway.hosts",
+            ] {
                 assert!(verdict.message.contains(part), "{verdict:?}");
             }
             let told = verdict.message.contains("continues to serve before.test");

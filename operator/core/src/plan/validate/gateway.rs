@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{end_to_end::end_to_end, monitoring::is_qualified_name};
 use crate::{
-    api::{GatewayProvider, GatewaySpec, ShortenerStackSpec},
+    api::{GatewayProvider, GatewaySpec, ParentRef, ShortenerStackSpec},
     model::{
         defaults::Defaults,
         facts::GatewayFacts,
-        stack::{ConsoleRoute, Gateway, Hosts, Parent, Routing},
+        stack::{ConsoleRoute, Entry, Exposure, Gateway, Parent, Routing},
     },
     plan::{build, error::ValidateError, pod_settings::pod},
 };
@@ -32,7 +32,20 @@ pub(super) fn gateway(
     namespace: &str,
     mut facts: GatewayFacts,
 ) -> Gateway {
-    let gateway = &spec.gateway;
+    let conflict = facts.host_conflict.take();
+    let kept = conflict
+        .as_ref()
+        .and_then(|conflict| conflict.kept.as_ref());
+    let before = kept.map(|kept| as_before(&spec.gateway, kept));
+    let gateway = before.as_ref().unwrap_or(&spec.gateway);
+    let console = match kept {
+        Some(kept) => kept.hosts.console.clone(),
+        None => spec.console_host().map(str::to_owned),
+    };
+    if kept.is_some() {
+        // These are the Gateways of the spec.
+        facts.parents.clear();
+    }
     let service = gateway.service.clone().unwrap_or_default();
     let by_ingress = gateway.provider == GatewayProvider::IngressNginx;
     let of_ingresses = || match gateway.allow_from.as_slice() {
@@ -40,13 +53,6 @@ pub(super) fn gateway(
         peers => peers.to_vec(),
     };
     let keeps_ingresses = facts.has_ingress && !by_ingress && check(spec).is_err();
-    let conflict = facts.host_conflict.take();
-    let kept = conflict.as_ref().and_then(|conflict| conflict.kept.clone());
-    let wanted = || Hosts {
-        links: gateway.hosts.clone(),
-        console: spec.console_host().map(str::to_owned),
-    };
-    let hosts = kept.unwrap_or_else(wanted);
     let annotations = spec.console.iter().flat_map(|console| &console.annotations);
     let annotations = annotations.map(|(key, value)| (key.clone(), value.clone()));
     Gateway {
@@ -63,11 +69,11 @@ pub(super) fn gateway(
         },
         kept_ingresses: keeps_ingresses.then(of_ingresses),
         service_annotations: service.annotations,
-        console: hosts.console.map(|host| ConsoleRoute {
+        console: console.map(|host| ConsoleRoute {
             host,
             annotations: annotations.collect(),
         }),
-        hosts: hosts.links,
+        hosts: gateway.hosts.clone(),
         tls: gateway.tls.clone(),
         conflict,
         missing_certificate: facts.missing_certificate.take(),
@@ -75,6 +81,38 @@ pub(super) fn gateway(
         end_to_end: end_to_end(gateway, defaults, facts.probe_key.take()),
         routing: routing(gateway, namespace, facts),
     }
+}
+
+/// Returns the settings of a gateway whose routes stay as they are.
+fn as_before(gateway: &GatewaySpec, kept: &Exposure) -> GatewaySpec {
+    let mut before = GatewaySpec {
+        hosts: kept.hosts.links.clone(),
+        parent_refs: Vec::new(),
+        ..gateway.clone()
+    };
+    for entry in &kept.entries {
+        match entry.clone() {
+            Entry::Class(class) => {
+                before.provider = GatewayProvider::IngressNginx;
+                before.ingress_class_name = class;
+            }
+            Entry::Gateway {
+                namespace,
+                name,
+                section,
+                port,
+            } => {
+                before.provider = GatewayProvider::GatewayApi;
+                before.parent_refs.push(ParentRef {
+                    name,
+                    namespace: Some(namespace),
+                    section_name: section,
+                    port,
+                });
+            }
+        }
+    }
+    before
 }
 
 /// Resolves the implementation of the routing.

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::resolved;
 use crate::{
     api::{GatewayServiceType, GatewayTls, Hsts},
-    model::stack::{ConsoleRoute, HostConflict, Hosts, Routing, ValidatedStack},
+    model::stack::{ConsoleRoute, Exposure, HostConflict, Hosts, Routing, ValidatedStack},
 };
 
 impl ValidatedStack {
@@ -116,6 +116,7 @@ impl ValidatedStack {
         self.gateway.conflict = Some(HostConflict {
             holder: holder.to_owned(),
             hosts: self.gateway.hosts.clone(),
+            place: "Gateway infra/public".to_owned(),
             kept: None,
         });
         self
@@ -125,9 +126,12 @@ impl ValidatedStack {
     pub fn keeping(mut self, before: &str) -> Self {
         self = self.host(before);
         if let Some(conflict) = &mut self.gateway.conflict {
-            conflict.kept = Some(Hosts {
-                links: self.gateway.hosts.clone(),
-                console: None,
+            conflict.kept = Some(Exposure {
+                entries: Vec::new(),
+                hosts: Hosts {
+                    links: self.gateway.hosts.clone(),
+                    console: None,
+                },
             });
         }
         self

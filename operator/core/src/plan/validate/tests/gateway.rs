@@ -1,9 +1,11 @@
 //! Tests of addresses, hosts and Gateways.
 
+use std::slice;
+
 use super::*;
 use crate::model::{
     gateway_api::LiveGateway,
-    stack::{HostConflict, Hosts, Parent, Routing},
+    stack::{Entry, Exposure, HostConflict, Hosts, Parent, Routing},
 };
 
 #[test]
@@ -83,25 +85,62 @@ fn a_gateway_without_a_namespace_is_that_of_the_stack() {
 }
 
 #[test]
-fn a_gateway_keeps_its_host_while_another_stack_holds_the_one_of_the_spec() {
-    for gateway in [
-        json!({"hosts": ["new.test"]}),
-        json!({"hosts": ["new.test"], "provider": "GatewayAPI", "parentRefs": [{"name": "public"}]}),
+fn a_gateway_keeps_its_routes_while_another_stack_holds_the_host_of_the_spec() {
+    let ingress = json!({"hosts": ["new.test"]});
+    let route = json!({"hosts": ["new.test"], "provider": "GatewayAPI", "parentRefs": [{"name": "public"}]});
+    let class = Entry::Class("before".to_owned());
+    let parent = Entry::Gateway {
+        namespace: "infra".to_owned(),
+        name: "before".to_owned(),
+        section: Some("https".to_owned()),
+        port: Some(443),
+    };
+    for (gateway, entry) in [
+        (&ingress, &class),
+        (&ingress, &parent),
+        (&route, &class),
+        (&route, &parent),
     ] {
         let stack = stored_stack(json!({"gateway": gateway}));
-        let wanted = HostConflict {
-            holder: "links/other".to_owned(),
-            hosts: vec!["new.test".to_owned()],
-            kept: Some(Hosts {
-                links: vec!["before.test".to_owned()],
-                console: None,
-            }),
-        };
+        let wanted = conflict(vec![entry.clone()]);
         let mut facts = with_database(&stack, managed(credentials()));
         facts.gateway.host_conflict = Some(wanted.clone());
-        let validated = validate(&stack, facts, &defaults()).unwrap();
-        assert_eq!(validated.gateway.hosts, ["before.test"]);
-        assert_eq!(validated.gateway.conflict, Some(wanted));
+        facts.gateway.parents = vec![LiveGateway::Missing];
+        let found = validate(&stack, facts, &defaults()).unwrap().gateway;
+        assert_eq!(found.hosts, ["before.test"]);
+        assert_eq!(found.conflict, Some(wanted));
+        let (routed, admits_all) = match found.routing {
+            Routing::IngressNginx { class, .. } => (vec![Entry::Class(class)], false),
+            Routing::GatewayApi { parents, .. } => {
+                assert_eq!(parents[0].live, LiveGateway::Unknown);
+                let kept = parents.into_iter().map(|parent| Entry::Gateway {
+                    namespace: parent.namespace,
+                    name: parent.name,
+                    section: parent.section,
+                    port: parent.port,
+                });
+                (kept.collect(), true)
+            }
+            Routing::Standalone { .. } => panic!("{entry:?}"),
+        };
+        assert_eq!(routed, slice::from_ref(entry));
+        assert_eq!(found.allow_from.is_empty(), admits_all, "{entry:?}");
+    }
+}
+
+/// Returns a conflict about `new.test`, in which a stack keeps `before.test` on these entries.
+fn conflict(entries: Vec<Entry>) -> HostConflict {
+    HostConflict {
+        holder: "links/other".to_owned(),
+        hosts: vec!["new.test".to_owned()],
+        place: String::new(),
+        kept: Some(Exposure {
+            entries,
+            hosts: Hosts {
+                links: vec!["before.test".to_owned()],
+                console: None,
+            },
+        }),
     }
 }
 
