@@ -235,8 +235,6 @@ pub struct App {
     pub console: ConsoleSpec,
     /// Origins whose scripts may use the API.
     pub cors: BTreeSet<String>,
-    /// Hosts of the gateway, to which no link leads; empty for every host.
-    pub gateway_hosts: Vec<String>,
 }
 
 /// Settings of the pods of one component, with every default resolved.

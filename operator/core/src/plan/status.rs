@@ -92,7 +92,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
     ShortenerStackStatus {
         observed_generation: generation,
         conditions,
-        url: Some(public_url(&stack.spec)),
+        url: Some(url(stack, known, previous.url)),
         profiles_summary: profiles.join(", "),
         profiles,
         ignored_settings: ignored::settings(&stack.spec),
@@ -104,6 +104,13 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         volumes: volumes::sizes(live),
         backups,
     }
+}
+
+/// Returns the base URL of the short links. In a conflict about a host it is not that of the spec.
+fn url(stack: &ShortenerStack, known: Option<&ValidatedStack>, before: Option<String>) -> String {
+    let served = known.map(|validated| validated.public_url.clone());
+    let of_spec = || public_url(&stack.spec, &stack.spec.gateway.hosts);
+    served.or(before).unwrap_or_else(of_spec)
 }
 
 fn pods_of_the_app(live: &Live) -> AppStatus {

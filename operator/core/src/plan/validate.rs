@@ -43,13 +43,13 @@ use crate::{
         credentials,
         defaults::Defaults,
         facts::{
-            BrokerFact, ClusterFact, CredentialState, Facts, MissingKeys, MoveFacts, QueueFacts,
-            Referenced, StoreFacts,
+            BrokerFact, ClusterFact, CredentialState, Facts, GatewayFacts, MissingKeys, MoveFacts,
+            QueueFacts, Referenced, StoreFacts,
         },
         metadata::Component,
         stack::{
-            App, Autoscaled, BrokerCluster, Cache, Credential, DatabaseMove, MoveStep, Purge,
-            Queue, Store, StoreCluster, ValidatedStack, Vector, Workers,
+            App, Autoscaled, BrokerCluster, Cache, Credential, DatabaseMove, Gateway, MoveStep,
+            Purge, Queue, Store, StoreCluster, ValidatedStack, Vector, Workers,
         },
         worker_demand::WorkerCount,
     },
@@ -78,7 +78,7 @@ pub fn validate(
     let checksum_key = own_key(facts.checksum_key, &identity.name)?;
     let near = StoreContext::new(stack, &checksum_key, defaults);
     let keys = OwnKeys::of(&near, facts.job_ids, facts.management)?;
-    let mut held = check(stack)?;
+    let (gateway, mut held) = check(stack, defaults, &identity.namespace, facts.gateway)?;
     let (found, programs) = (facts.database_move, &facts.programs);
     let asked = (facts.database, &facts.cluster);
     let data = database(&near, asked, (found, programs), &mut held);
@@ -90,15 +90,15 @@ pub fn validate(
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
-    let app = app(spec, defaults, facts.missing_keys, keys);
+    let app = app(spec, defaults, &gateway, facts.missing_keys, keys);
     let live = facts.programs.get(&Component::App).map(|live| &**live);
     let mut validated = ValidatedStack {
-        public_url: public_url(spec),
+        public_url: public_url(spec, &gateway.hosts),
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
         app: scaling::app(app, stack, live, facts.rival),
-        gateway: gateway::gateway(spec, defaults, &identity.namespace, facts.gateway),
+        gateway,
         backup: backup::backup(&near, &identity, data.store.as_ref(), facts.backup_claim),
         database: data.store,
         cluster: data.cluster,
@@ -227,26 +227,32 @@ fn queue(
     (queue, cluster)
 }
 
-/// Checks the requests in annotations, and the components that are resolved in any case. Returns those that are held.
-fn check(stack: &ShortenerStack) -> Result<HeldComponents, ValidateError> {
+/// Checks the requests in annotations, and the components that are resolved in any case. Returns the gateway, and the
+/// components that are held.
+fn check(
+    stack: &ShortenerStack,
+    defaults: &Defaults,
+    namespace: &str,
+    facts: GatewayFacts,
+) -> Result<(Gateway, HeldComponents), ValidateError> {
     requests::check(stack)?;
     let spec = &stack.spec;
-    let (gateway, public_url) = (&spec.gateway, public_url(spec));
+    let gateway = gateway::gateway(spec, defaults, namespace, facts);
     let mut held = HeldComponents::default();
     held.part(Component::Gateway, gateway::check(spec));
+    let public_url = public_url(spec, &gateway.hosts);
     let links = links::check(&spec.links, &public_url, &gateway.hosts);
     held.part(Component::App, links);
-    Ok(held)
+    Ok((gateway, held))
 }
 
-/// Returns the base URL of the short links, without a trailing slash.
-pub fn public_url(spec: &ShortenerStackSpec) -> String {
-    let gateway = &spec.gateway;
+/// Returns the base URL of the short links, without a trailing slash. `hosts` are those that the stack serves.
+pub fn public_url(spec: &ShortenerStackSpec, hosts: &[String]) -> String {
     if let Some(url) = &spec.public_url {
         return url.trim_end_matches('/').to_owned();
     }
-    match gateway.hosts.first() {
-        Some(host) if gateway.tls.is_some() => format!("https://{host}"),
+    match hosts.first() {
+        Some(host) if spec.gateway.tls.is_some() => format!("https://{host}"),
         Some(host) => format!("http://{host}"),
         None => LOCAL_URL.to_owned(),
     }
@@ -261,11 +267,16 @@ fn own_key(state: CredentialState, stack: &str) -> Result<Credential, ValidateEr
 fn app(
     spec: &ShortenerStackSpec,
     defaults: &Defaults,
+    gateway: &Gateway,
     missing_keys: MissingKeys,
     keys: OwnKeys,
 ) -> App {
     let cors = spec.gateway.cors.clone();
     let documents = spec.profiles.contains(&Profile::Vector);
+    let mut console = spec.console.clone().unwrap_or_default();
+    if let Some(route) = &gateway.console {
+        console.host = Some(route.host.clone());
+    }
     App {
         replicas: if spec.stopped { 0 } else { spec.app.replicas },
         scaling: None,
@@ -283,9 +294,8 @@ fn app(
         job_ids: keys.job_ids,
         management: keys.management,
         links: spec.links.clone(),
-        console: spec.console.clone().unwrap_or_default(),
+        console,
         cors: cors.map(|cors| cors.allow_origins).unwrap_or_default(),
-        gateway_hosts: spec.gateway.hosts.clone(),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::networking::v1::{Ingress, IngressSpec};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    networking::v1::{Ingress, IngressSpec},
+};
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -58,10 +61,28 @@ fn served(world: &World, stack: &str) -> Option<String> {
     served
 }
 
+/// Returns the hosts that the app of a stack takes for its own.
+fn own_hosts(world: &World, stack: &str) -> Vec<Option<String>> {
+    let app = world
+        .server
+        .get::<Deployment>(NAMESPACE, &format!("{stack}-app"));
+    let pod = app.and_then(|app| app.spec?.template.spec).unwrap();
+    let env = pod.containers[0].env.iter().flatten();
+    let value = |name: &str| {
+        let mut named = env.clone().filter(|variable| variable.name == name);
+        named.next()?.value.clone()
+    };
+    ["PUBLIC_URL", "GATEWAY_HOSTS"].map(value).to_vec()
+}
+
 /// Checks that `acme` waits for the host of `bolt`, which serves it, and goes on with its own.
 fn check_that_the_tenant_stays(world: &World, when: &str) {
     let hosts = ["acme", "bolt"].map(|stack| served(world, stack).unwrap_or_default());
     assert_eq!(hosts, ["old.test", "tenant.test"], "{when}");
+    let url = world.stack("acme").status.unwrap_or_default().url;
+    assert_eq!(url.as_deref(), Some("http://old.test"), "{when}");
+    let own = ["http://old.test", "old.test"].map(|own| Some(own.to_owned()));
+    assert_eq!(own_hosts(world, "acme"), own, "{when}");
     let conflict = world.condition("acme", "GatewayReady");
     assert_eq!(conflict.reason, "HostConflict", "{when}");
     for part in ["links/bolt", "tenant.test", "gateway.hosts", "old.test"] {

@@ -190,8 +190,10 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let capacity = postgres::capacity(stack);
     env.extend(capacity.map(|bytes| pod::env(CAPACITY, bytes.to_string())));
     env.extend(links(app));
-    if !app.gateway_hosts.is_empty() {
-        env.push(pod::env("GATEWAY_HOSTS", app.gateway_hosts.join(",")));
+    // No link leads to one of them.
+    let hosts = &stack.gateway.hosts;
+    if !hosts.is_empty() {
+        env.push(pod::env("GATEWAY_HOSTS", hosts.join(",")));
     }
     env.extend(otel::env(stack, Component::App));
     env
@@ -423,7 +425,6 @@ mod tests {
 
     #[test]
     fn the_app_has_the_hosts_of_the_gateway() {
-        let mut stack = minimal_stack();
         for (hosts, expected) in [
             (
                 &["go.example.com", "example.com"][..],
@@ -431,7 +432,7 @@ mod tests {
             ),
             (&[], None),
         ] {
-            stack.app.gateway_hosts = pod::strings(hosts);
+            let stack = minimal_stack().hosts(hosts);
             let mut found = env(&stack).into_iter();
             let found = found.find(|variable| variable.name == "GATEWAY_HOSTS");
             assert_eq!(found.and_then(|found| found.value).as_deref(), expected);

@@ -106,7 +106,10 @@ fn a_gateway_keeps_its_routes_while_another_stack_holds_the_host_of_the_spec() {
         let mut facts = with_database(&stack, managed(credentials()));
         facts.gateway.host_conflict = Some(wanted.clone());
         facts.gateway.parents = vec![LiveGateway::Missing];
-        let found = validate(&stack, facts, &defaults()).unwrap().gateway;
+        let validated = validate(&stack, facts, &defaults()).unwrap();
+        // The other stack has other links.
+        assert_eq!(validated.public_url, "http://before.test");
+        let found = validated.gateway;
         assert_eq!(found.hosts, ["before.test"]);
         assert_eq!(found.conflict, Some(wanted));
         let (routed, admits_all) = match found.routing {
@@ -126,6 +129,36 @@ fn a_gateway_keeps_its_routes_while_another_stack_holds_the_host_of_the_spec() {
         assert_eq!(routed, slice::from_ref(entry));
         assert_eq!(found.allow_from.is_empty(), admits_all, "{entry:?}");
     }
+}
+
+#[test]
+fn the_console_stays_at_the_host_that_is_kept_and_never_comes_to_those_of_links() {
+    let console = json!({"enabled": true, "host": "new-console.test"});
+    let stack = stored_stack(json!({"gateway": {"hosts": ["new.test"]}, "console": console}));
+    for (kept, of_app) in [
+        (Some("console.test"), "console.test"),
+        (None, "new-console.test"),
+    ] {
+        let mut wanted = conflict(vec![Entry::Class("nginx".to_owned())]);
+        let hosts = wanted.kept.as_mut().map(|kept| &mut kept.hosts);
+        hosts.unwrap().console = kept.map(str::to_owned);
+        let mut facts = with_database(&stack, managed(credentials()));
+        facts.gateway.host_conflict = Some(wanted);
+        let validated = validate(&stack, facts, &defaults()).unwrap();
+        let route = validated.gateway.console;
+        assert_eq!(route.map(|route| route.host).as_deref(), kept);
+        assert_eq!(validated.app.console.host.as_deref(), Some(of_app));
+    }
+}
+
+#[test]
+fn visitors_are_not_sent_to_a_host_that_is_kept() {
+    let links = json!({"rootTarget": "https://before.test"});
+    let stack = stored_stack(json!({"gateway": {"hosts": ["new.test"]}, "links": links}));
+    let mut facts = with_database(&stack, managed(credentials()));
+    facts.gateway.host_conflict = Some(conflict(vec![Entry::Class("nginx".to_owned())]));
+    let held = validate(&stack, facts, &defaults()).unwrap().held;
+    assert_eq!(held[&Component::App].reason, "TargetIsOwn");
 }
 
 /// Returns a conflict about `new.test`, in which a stack keeps `before.test` on these entries.
