@@ -46,7 +46,9 @@ async fn the_provider_can_change_on_a_live_stack_and_serves_every_host() -> Resu
     Space::with("provider", async |space| {
         space.unused_database().await?;
         let stack = space.stack("acme");
-        let hosts = [space.host(), format!("alias.{}", space.host())];
+        // No name is longer: 253 characters.
+        let longest = format!("{0}.{0}.{0}.{1}", "a".repeat(63), "b".repeat(61));
+        let hosts = [space.host(), format!("alias.{}", space.host()), longest];
         for provider in [
             Provider::Standalone,
             Provider::IngressNginx,

@@ -314,6 +314,21 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_names_of_the_spec_fit_the_tables_of_nginx() {
+        // A bucket takes the name with its length, aligned, behind a pointer, and a pointer that ends the bucket.
+        let bucket = |name: u64| (name + 2).next_multiple_of(8) + 8 + 8;
+        let config = rendered(&minimal_stack().standalone());
+        for (table, longest) in [("server_names", 253), ("proxy_headers", 64)] {
+            let size = number(&config, &format!("{table}_hash_bucket_size"));
+            // nginx rounds the size up to lines of the processor's cache.
+            assert!(
+                size >= bucket(longest) && size.is_multiple_of(128),
+                "{table}"
+            );
+        }
+    }
+
+    #[test]
     fn slow_bodies_leave_connections_of_a_worker_to_redirects() {
         let config = rendered(&minimal_stack().standalone());
         // All of them can meet on one worker, and each takes a second connection to the app.
