@@ -11,6 +11,10 @@ use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client};
 use reqwest::{ClientBuilder, Method, RequestBuilder, redirect::Policy};
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::{
     clients::{Answer, https},
@@ -219,6 +223,17 @@ impl GatewayClient {
             headers,
             body,
         })
+    }
+
+    /// Sends a request as it is, by HTTP, and returns everything that comes back.
+    pub async fn send_raw(&self, request: &str) -> Result<String> {
+        let address = self.base.strip_prefix("http://");
+        let address = address.context("the gateway is not reached by HTTP")?;
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer> {

@@ -2,7 +2,10 @@
 //!
 //! Specification: 4.1, 2.4.
 
-use super::conformance;
+use anyhow::{Result, ensure};
+use shortener_e2e::{GatewayClient, Provider, real_stack};
+
+use super::{checked, conformance};
 
 conformance!(
     shortener_e2e::real_stack,
@@ -17,6 +20,30 @@ conformance!(
     a_body_over_the_limit_of_the_app_is_refused,
     the_catch_all_reaches_the_routes_of_the_app,
 );
+
+/// Specification: 7.
+#[tokio::test]
+async fn errors_that_nginx_finds_in_the_head_of_a_request_are_problem_documents_too() -> Result<()>
+{
+    let shared = real_stack(Provider::Standalone).await?;
+    checked(shared, async |gateway: &GatewayClient| {
+        for (line, field, status) in [
+            ("POST / HTTP/1.1", "Transfer-Encoding: gzip", 501),
+            ("GET / HTTP/2.0", "Connection: close", 505),
+        ] {
+            let request = format!("{line}\r\nHost: {}\r\n{field}\r\n\r\n", gateway.host());
+            let answer = gateway.send_raw(&request).await?;
+            ensure!(
+                answer.starts_with(&format!("HTTP/1.1 {status} "))
+                    && answer.contains("application/problem+json")
+                    && answer.contains(&format!("\"status\":{status},")),
+                "expected a problem with status {status}: {answer}"
+            );
+        }
+        Ok(())
+    })
+    .await
+}
 
 mod checks {
     use anyhow::{Context, Result, ensure};

@@ -159,6 +159,8 @@ fn socket_address(address: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use shortener_app::code::Code;
 
     use super::*;
@@ -368,6 +370,21 @@ mod tests {
         assert_eq!(POLICY, shortener_app::page::policy());
         // One word of the configuration has at most 4,096 bytes, and these signs would end or change it.
         assert!(PAGE.len() < 4096 && !PAGE.contains(['\'', '$', '\\', '%']));
+    }
+
+    #[test]
+    fn errors_that_nginx_finds_itself_are_problems() {
+        let config = rendered(&minimal_stack().standalone());
+        let lines = config.lines().map(str::trim);
+        let pages = lines.filter_map(|line| line.strip_prefix("error_page "));
+        let answered: BTreeSet<&str> = pages.flat_map(|page| page.split([' ', '='])).collect();
+        // The last one is the default.
+        for status in [400, 404, 405, 413, 414, 431, 501, 502, 503, 504, 505, 500] {
+            let status = status.to_string();
+            assert!(answered.contains(status.as_str()), "{status}");
+            let has_problem = config.contains(&format!(" {status} '\"type\":"));
+            assert!(has_problem || status == "500", "{status}");
+        }
     }
 
     #[test]
