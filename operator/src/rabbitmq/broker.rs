@@ -121,12 +121,13 @@ impl Broker {
         Ok(off.map(|flag| flag.name).collect())
     }
 
-    /// Returns the reason of an alarm, during which the broker accepts no messages; `None` without an alarm.
+    /// Returns the reason of an alarm, during which the broker accepts no messages; `None` without an alarm. That of one
+    /// member stops all of them, and any member answers.
     ///
     /// # Errors
     /// [`BrokerError`]
     pub async fn alarm(&self) -> Result<Option<String>, BrokerError> {
-        let path = "health/checks/local-alarms";
+        let path = "health/checks/alarms";
         match self.send(Method::GET, path, None).await {
             Ok(_) => Ok(None),
             Err(BrokerError::Refused { status, reason })
@@ -263,10 +264,10 @@ mod tests {
     async fn an_alarm_is_told_in_the_brokers_words() {
         let fake = FakeBroker::default();
         assert_eq!(fake.broker().alarm().await.unwrap(), None);
-        fake.raise_alarm("There are alarms in effect on the node");
+        fake.raise_alarm("There are alarms in effect in the cluster");
         assert_eq!(
             fake.broker().alarm().await.unwrap().as_deref(),
-            Some("There are alarms in effect on the node")
+            Some("There are alarms in effect in the cluster")
         );
     }
 

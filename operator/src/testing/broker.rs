@@ -126,7 +126,7 @@ impl FakeBroker {
         self.state().flags.push(flag);
     }
 
-    /// Raises an alarm, as for a shortage of memory or disk space.
+    /// Raises an alarm at another member, as for a shortage of memory or disk space.
     pub fn raise_alarm(&self, reason: &str) {
         self.state().alarm = Some(reason.to_owned());
     }

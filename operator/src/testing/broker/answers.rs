@@ -41,7 +41,9 @@ impl BrokerState {
                 self.policies.insert((*name).to_owned(), body.clone());
                 (204, Value::Null)
             }
-            ("GET", ["health", "checks", "local-alarms"]) => match &self.alarm {
+            // Those of the member that answers.
+            ("GET", ["health", "checks", "local-alarms"]) => (200, json!({"status": "ok"})),
+            ("GET", ["health", "checks", "alarms"]) => match &self.alarm {
                 Some(reason) => (503, json!({"status": "failed", "reason": reason})),
                 None => (200, json!({"status": "ok"})),
             },
