@@ -100,7 +100,7 @@ impl Indexer {
             documents.prepare(store, 0.0).await?;
             return self.sweep().await;
         };
-        if !store.open().await? {
+        if !documents.is_prepared(store).await? {
             // Set before the call, because the store may create the collection and still report an error.
             let was_pending = std::mem::replace(&mut self.fill_pending, true);
             let to_fill = documents.prepare(store, FILLING_TIME).await?;
@@ -114,7 +114,10 @@ impl Indexer {
 
     /// Claims documents that are due, and publishes a job for each.
     async fn offer(&self, publisher: &Publisher) -> Result<(), IndexError> {
-        let due = self.vector.documents.claim(BATCH as i64).await?;
+        let Vector {
+            documents, store, ..
+        } = &self.vector;
+        let due = documents.claim(BATCH as i64, store.target()).await?;
         let offers = due.iter().map(|version| async move {
             let job = index_job(
                 publisher.ids.mint(&Origin::Internal),
@@ -126,7 +129,7 @@ impl Indexer {
         });
         for offered in join_all(offers).await {
             match offered {
-                Ok(version) => self.vector.documents.queued(version).await?,
+                Ok(version) => documents.queued(version, store.target()).await?,
                 // The remaining documents become due again soon.
                 Err(refusal) => {
                     log_refusal(refusal);
@@ -139,10 +142,13 @@ impl Indexer {
 
     /// Indexes all documents that are due.
     async fn sweep(&self) -> Result<(), IndexError> {
+        let Vector {
+            documents, store, ..
+        } = &self.vector;
         loop {
-            let due = self.vector.documents.claim(BATCH as i64).await?;
+            let due = documents.claim(BATCH as i64, store.target()).await?;
             let ids = due.iter().map(|version| version.id);
-            let report = self.vector.documents.index(ids, &self.vector.store).await?;
+            let report = documents.index(ids, store).await?;
             for (id, unfit) in report.unfit {
                 tracing::warn!(
                     event = "document_unfit",

@@ -4,6 +4,7 @@
 mod index;
 mod plan;
 mod reindex;
+mod target;
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use jiff_sqlx::Timestamp as Time;
 use serde_json::{Map, Value};
 
+use self::target::Standing;
 pub use self::{index::IndexError, plan::Report};
 use crate::{
     database::{Database, StoreError},
@@ -47,7 +49,8 @@ const CLAIM: &str = "UPDATE documents SET due_at = now() + $1 * interval '1 seco
     RETURNING id, version";
 
 const QUEUED: &str = "UPDATE documents SET due_at = now() + $3 * interval '1 second' \
-    WHERE id = $1 AND version = $2 AND due_at IS NOT NULL";
+    WHERE id = $1 AND version = $2 AND due_at IS NOT NULL \
+    AND NOT EXISTS (SELECT FROM vector_target WHERE target <> $4)";
 
 /// The identifier of a document and of its point: an unsigned integer that fits a `bigint` of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,11 +165,15 @@ impl Documents {
         Ok(number.map(|number| Version { id, number }))
     }
 
-    /// Claims up to `at_most` documents that are due, for a limited time.
+    /// Claims up to `at_most` documents that are due, for a limited time. Without the target that counts, there are none.
     ///
     /// # Errors
     /// Fails if the database is down.
-    pub async fn claim(&self, at_most: i64) -> Result<Vec<Version>, StoreError> {
+    pub async fn claim(&self, at_most: i64, target: &str) -> Result<Vec<Version>, StoreError> {
+        // Each time, because filling a collection takes many claims.
+        if self.standing(target).await? != Standing::Counts {
+            return Ok(Vec::new());
+        }
         let rows: Vec<(i64, i64)> = self
             .0
             .run("UPDATE documents", |pool| async move {
@@ -181,15 +188,16 @@ impl Documents {
         Ok(rows.into_iter().map(version).collect())
     }
 
-    /// Records that the queue has a job for this version.
+    /// Records that the queue has a job for this version and target. If another target counts, the document stays due.
     ///
     /// # Errors
     /// Fails if the database is down.
-    pub async fn queued(&self, version: Version) -> Result<(), StoreError> {
+    pub async fn queued(&self, version: Version, target: &str) -> Result<(), StoreError> {
         self.0
             .run("UPDATE documents", |pool| async move {
                 let queued = sqlx::query(QUEUED).bind(version.id.0).bind(version.number);
-                queued.bind(QUEUED_TIME).execute(&pool).await
+                let queued = queued.bind(QUEUED_TIME).bind(target);
+                queued.execute(&pool).await
             })
             .await
             .map(drop)

@@ -144,7 +144,8 @@ async fn enqueue(
     let job = index_job(id, version, vector, (Some(trace), tracestate));
     let answer = match queue.publisher.publish(job).await {
         Ok(()) => {
-            if let Err(error) = vector.documents.queued(version).await {
+            let target = vector.store.target();
+            if let Err(error) = vector.documents.queued(version, target).await {
                 tracing::warn!(event = "job_not_noted", job.id = %id, error.message = %error, "job_not_noted");
             }
             DocumentWritten::new(version.id, "enqueued", Some(id), trace)

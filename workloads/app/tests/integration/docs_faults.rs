@@ -171,6 +171,51 @@ async fn a_collection_that_was_dropped_comes_back_from_the_database_by_itself() 
     assert_eq!(collection.count().await, Some(4));
 }
 
+/// Waits until the collection has exactly these points.
+async fn has_points(collection: &Collection, expected: &[u64]) {
+    until("its points", async || {
+        let points = collection.nearest(&[1.0, 0.0, 0.0, 0.0]).await;
+        let mut ids: Vec<u64> = points.iter().filter_map(|(id, _)| id.as_u64()).collect();
+        ids.sort_unstable();
+        (ids == expected).then_some(()).ok_or(format!("{ids:?}"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_store_gets_what_pods_with_the_earlier_one_change() {
+    let database = TestDatabase::new().await;
+    let (before, after) = (Collection::default(), Collection::default());
+    let old = app_with(&database, &before).await;
+    fill(&old).await;
+    let _new = app_with(&database, &after).await;
+    let last = i64::MAX.unsigned_abs();
+    has_points(&after, &[1, 2, 3, last]).await;
+    assert_eq!(put(&old, 5, &document()).await.status, 201);
+    assert_eq!(delete(&old, 1).await.status, 204);
+    has_points(&before, &[2, 3, 5, last]).await;
+    let mut connection = database.connect().await.unwrap();
+    hurry(&mut connection).await;
+    has_points(&after, &[2, 3, 5, last]).await;
+}
+
+#[tokio::test]
+async fn an_earlier_store_gets_every_document_once_no_pod_has_the_later_one() {
+    let database = TestDatabase::new().await;
+    let (before, after) = (Collection::default(), Collection::default());
+    let old = app_with(&database, &before).await;
+    fill(&old).await;
+    let new = app_with(&database, &after).await;
+    let last = i64::MAX.unsigned_abs();
+    has_points(&after, &[1, 2, 3, last]).await;
+    assert_eq!(put(&new, 5, &document()).await.status, 201);
+    new.stop().await.unwrap();
+    let mut connection = database.connect().await.unwrap();
+    let later = "UPDATE vector_target SET seen_at = now() - interval '6 minutes'";
+    connection.execute(later).await.unwrap();
+    has_points(&before, &[1, 2, 3, 5, last]).await;
+}
+
 /// Makes all pending documents due now.
 async fn hurry(connection: &mut PgConnection) {
     let hurry = "UPDATE documents SET due_at = now() WHERE due_at IS NOT NULL";

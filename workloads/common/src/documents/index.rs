@@ -13,6 +13,7 @@ use sqlx::PgConnection;
 use super::{
     DocumentId, Documents,
     plan::{Plan, Report, Versions},
+    target::{Standing, counts},
 };
 use crate::{
     database::{StoreError, begin},
@@ -61,23 +62,41 @@ pub enum IndexError {
 }
 
 impl Documents {
-    /// Creates the collection of the settings if it does not exist. A new collection has no points, so all
-    /// documents become due after `delay` seconds. Returns true if the collection is new and there are documents.
+    /// Returns true if there is nothing to [prepare](Self::prepare).
+    ///
+    /// # Errors
+    /// Fails if the database or the store is down, or if the existing collection has another shape.
+    pub async fn is_prepared(&self, store: &VectorStore) -> Result<bool, IndexError> {
+        Ok(store.open().await? && !self.is_to_be_taken(store).await?)
+    }
+
+    async fn is_to_be_taken(&self, store: &VectorStore) -> Result<bool, StoreError> {
+        Ok(self.standing(store.target()).await? == Standing::Takes)
+    }
+
+    /// Creates the collection of the settings if it does not exist, and makes it the one that counts (see `target.rs`). A new
+    /// collection has no points, and one that did not count lacks the changes, so all documents become due after `delay` seconds.
+    /// Returns true if the caller has to fill it.
     ///
     /// # Errors
     /// Fails if the database or the store is down, or if the existing collection has another shape. After a failed creation
     /// all documents are due at once.
     pub async fn prepare(&self, store: &VectorStore, delay: f64) -> Result<bool, IndexError> {
-        if store.open().await? {
+        let exists = store.open().await?;
+        if exists && !self.is_to_be_taken(store).await? {
             return Ok(false);
         }
         // Before the creation, so that no failure can leave a new collection whose documents count as indexed.
-        let forgotten = self.forget(delay).await?;
-        let made = match create(store).await {
+        let forgotten = self.take(store.target(), delay).await?;
+        let created = match exists {
+            true => Ok(false),
+            false => create(store).await,
+        };
+        let made = match created {
             Ok(made) => made,
             Err(error) => {
                 // The store may have created it all the same. The next attempt then finds it, and nothing else fills it.
-                self.forget(0.0).await?;
+                self.forget(store.target(), 0.0).await?;
                 return Err(error.into());
             }
         };
@@ -87,10 +106,11 @@ impl Documents {
             documents = forgotten,
             "collection_made"
         );
-        Ok(made && forgotten > 0)
+        Ok((made || exists) && forgotten > 0)
     }
 
-    async fn forget(&self, delay: f64) -> Result<usize, StoreError> {
+    /// Makes all documents due after `delay` seconds, for this target. Returns their number.
+    pub(super) async fn forget(&self, target: &str, delay: f64) -> Result<usize, StoreError> {
         let (mut after, mut forgotten) = (-1, 0);
         loop {
             let ids: Vec<i64> = self
@@ -105,6 +125,7 @@ impl Documents {
             };
             after = *last;
             forgotten += ids.len();
+            self.seen(target).await?;
         }
     }
 
@@ -123,7 +144,7 @@ impl Documents {
             let mut plan = self.read(&left, store.shape()).await?;
             push(&mut plan, store).await?;
             report.add(&plan);
-            left = self.settle(plan, &left).await?;
+            left = self.settle(plan, &left, store.target()).await?;
         }
         Ok(report)
     }
@@ -140,10 +161,10 @@ impl Documents {
         Plan::new(ids, rows, shape)
     }
 
-    /// Records the versions that the store has now. Returns the remaining identifiers: documents that were not read
-    /// yet, that have changed since, or whose rows are gone. A row may be gone because another process removed the
-    /// point before this one wrote it again.
-    async fn settle(&self, plan: Plan, ids: &[i64]) -> Result<Vec<i64>, StoreError> {
+    /// Records the versions that the store has now, if its target counts. Returns the remaining identifiers: documents that
+    /// were not read yet, that have changed since, or whose rows are gone. A row may be gone because another process removed
+    /// the point before this one wrote it again.
+    async fn settle(&self, plan: Plan, ids: &[i64], target: &str) -> Result<Vec<i64>, StoreError> {
         let dealt_with = plan.versions();
         let now = self
             .0
@@ -151,9 +172,12 @@ impl Documents {
                 let mut transaction = begin(&pool).await?;
                 let lock = sqlx::query_as(LOCK).bind(ids);
                 let now: Vec<(i64, i64)> = lock.fetch_all(&mut *transaction).await?;
-                note(&mut transaction, INDEXED, &plan.indexed).await?;
-                note(&mut transaction, REMOVED, &plan.removed).await?;
-                note(&mut transaction, UNFIT, &plan.unfit).await?;
+                // After the lock, so that another target is taken before, or makes these rows due afterwards.
+                if counts(&mut transaction, target).await? {
+                    note(&mut transaction, INDEXED, &plan.indexed).await?;
+                    note(&mut transaction, REMOVED, &plan.removed).await?;
+                    note(&mut transaction, UNFIT, &plan.unfit).await?;
+                }
                 transaction.commit().await?;
                 Ok(now)
             })
@@ -251,12 +275,13 @@ mod tests {
         documents.delete(id(1)).await.unwrap();
         let quick = documents.read(&[1], LINE).await.unwrap();
         assert_eq!(quick.removed.ids, [1]);
-        assert!(documents.settle(quick, &[1]).await.unwrap().is_empty());
+        let settle = async |plan: Plan| documents.settle(plan, &[1], "store").await.unwrap();
+        assert!(settle(quick).await.is_empty());
         assert_eq!(slow.indexed.ids, [1]);
-        assert_eq!(documents.settle(slow, &[1]).await.unwrap(), [1]);
+        assert_eq!(settle(slow).await, [1]);
         let again = documents.read(&[1], LINE).await.unwrap();
         assert_eq!(again.absent, [1]);
-        assert!(documents.settle(again, &[1]).await.unwrap().is_empty());
+        assert!(settle(again).await.is_empty());
     }
 
     #[tokio::test]
@@ -275,7 +300,7 @@ mod tests {
             let plan = documents.read(&left, LINE).await.unwrap();
             assert_eq!(plan.indexed.ids, indexed);
             assert_eq!(plan.removed.ids, removed);
-            left = documents.settle(plan, &left).await.unwrap();
+            left = documents.settle(plan, &left, "store").await.unwrap();
             assert_eq!(left, rest);
         }
     }

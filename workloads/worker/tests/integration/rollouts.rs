@@ -10,6 +10,8 @@ use shortener_common::{
 };
 use shortener_testing::{broker::Broker, database::TestDatabase, vector::Collection};
 use shortener_worker::{config::WorkerArgs, tasks::Registry};
+use sqlx::postgres::PgConnectOptions;
+use uuid::Uuid;
 
 use crate::{
     documents::config_at,
@@ -21,11 +23,23 @@ use crate::{
 
 const JOBS: [&str; 2] = [r#"{"task":"index","id":1}"#, r#"{"task":"reindex"}"#];
 
+/// Returns the vector store of this worker.
+fn store_of(config: &WorkerArgs) -> VectorStore {
+    let metrics = || VectorMetrics::register(&mut Default::default());
+    VectorStore::new(&config.vector, metrics).unwrap().unwrap()
+}
+
 /// Returns the decision of an app with the same vector store as this worker.
 fn decided_at(config: &WorkerArgs) -> Decision {
-    let metrics = || VectorMetrics::register(&mut Default::default());
-    let store = VectorStore::new(&config.vector, metrics).unwrap().unwrap();
-    Decision::new("index", Some(store.target()))
+    Decision::new("index", Some(store_of(config).target()))
+}
+
+/// Returns the documents of this database.
+async fn documents_of(database: &PgConnectOptions) -> Documents {
+    let options = database.clone();
+    let access = Database::connect("test", options, 2, Default::default(), &Default::default());
+    access.up().await;
+    Documents::new(access)
 }
 
 #[tokio::test]
@@ -95,10 +109,7 @@ async fn a_document_is_indexed_only_in_the_store_of_the_app_that_accepted_it() {
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let (before, after) = (Collection::default(), Collection::default());
     let config = |store: &Collection| config_at(&database, &broker, store, store.url());
-    let options = (*database).clone();
-    let access = Database::connect("test", options, 2, Default::default(), &Default::default());
-    access.up().await;
-    let documents = Documents::new(access);
+    let documents = documents_of(&database).await;
     let id = DocumentId::new(1).unwrap();
 
     // In both directions of a rollout.
@@ -118,4 +129,32 @@ async fn a_document_is_indexed_only_in_the_store_of_the_app_that_accepted_it() {
         assert_eq!(others.count().await, points, "the other store is unchanged");
         worker.stop().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_later_store_gets_what_a_worker_indexes_in_the_earlier_one_while_it_is_filled() {
+    let database = TestDatabase::new().await;
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let (before, after) = (Collection::default(), Collection::default());
+    let config = |store: &Collection| config_at(&database, &broker, store, store.url());
+    let documents = documents_of(&database).await;
+    let (id, place) = (DocumentId::new(1).unwrap(), [1.0, 0.0, 0.0, 0.0]);
+    let put = documents.put(id, &place, "{}".into(), &Origin::Anonymous);
+    put.await.unwrap();
+    let _worker = Running::start(config(&before), Registry::default()).await;
+    let earlier = decided_at(&config(&before));
+    let job = publish_decided(&broker, &earlier, JOBS[0]).await;
+    wait_until(&pool, job, "done").await;
+
+    let (store, filling) = (store_of(&config(&after)), Uuid::now_v7());
+    assert!(documents.prepare(&store, 600.0).await.unwrap());
+    let begun = "INSERT INTO jobs (message_id, task, state) VALUES ($1, 'reindex', 'running')";
+    let begun = sqlx::query(begun).bind(filling).execute(&pool);
+    begun.await.unwrap();
+    let job = publish_decided(&broker, &earlier, JOBS[0]).await;
+    wait_until(&pool, job, "done").await;
+    assert_eq!(before.count().await, Some(1));
+    let limit = Duration::from_secs(60);
+    documents.reindex(filling, &store, limit).await.unwrap();
+    assert_eq!(after.count().await, Some(1));
 }

@@ -175,6 +175,7 @@ async fn every_column_for_a_name_of_a_client_is_erased() {
         "links.notice",
         "links.reason",
         "links.url",
+        "vector_target.target",
         "webhook_deliveries.code",
         "webhook_deliveries.event",
         "webhook_deliveries.last_error",
