@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use qdrant_client::qdrant::{
     Condition, DeletePointsBuilder, Filter, PointId, PointStruct, PointsIdsList,
     QueryPointsBuilder, ScrollPointsBuilder, UpsertPointsBuilder,
@@ -53,6 +54,8 @@ pub struct VectorStore {
     shape: Shape,
     target: Arc<str>,
     state: watch::Sender<Result<(), VectorError>>,
+    /// The last time at which the server refused the creation of the collection.
+    refusal: Mutex<Option<(Instant, VectorError)>>,
     metrics: VectorMetrics,
 }
 
@@ -92,6 +95,7 @@ impl VectorStore {
             collection,
             shape,
             state: watch::Sender::new(Err(unknown)),
+            refusal: Mutex::default(),
             metrics: metrics(),
         }))
     }

@@ -79,12 +79,15 @@ impl Documents {
     /// Returns true if the caller has to fill it.
     ///
     /// # Errors
-    /// Fails if the database or the store is down, or if the existing collection has another shape. After a failed creation
-    /// all documents are due at once.
+    /// Fails if the database or the store is down, or if the existing collection has another shape. All documents are due at
+    /// once after a creation without an answer. A refused one is tried again after a minute.
     pub async fn prepare(&self, store: &VectorStore, delay: f64) -> Result<bool, IndexError> {
         let exists = store.open().await?;
         if exists && !self.is_to_be_taken(store).await? {
             return Ok(false);
+        }
+        if !exists {
+            store.may_create()?;
         }
         // Before the creation, so that no failure can leave a new collection whose documents count as indexed.
         let forgotten = self.take(store.target(), delay).await?;
@@ -94,6 +97,7 @@ impl Documents {
         };
         let made = match created {
             Ok(made) => made,
+            Err(refusal) if refusal.is_denied() => return Err(refusal.into()),
             Err(error) => {
                 // The store may have created it all the same. The next attempt then finds it, and nothing else fills it.
                 self.forget(store.target(), 0.0).await?;
@@ -233,7 +237,13 @@ async fn note(
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use axum::body::Body;
     use clap::Parser;
+    use http::{Request, Response};
+    use hyper::{body::Incoming, server::conn::http2, service::service_fn};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
     use prometheus_client::registry::Registry;
     use qdrant_client::qdrant::Distance;
     use serde_json::json;
@@ -248,6 +258,7 @@ mod tests {
         net::{TcpListener, TcpStream},
         sync::watch,
     };
+    use tonic::Code;
 
     use super::*;
     use crate::{
@@ -311,14 +322,21 @@ mod tests {
         vector: VectorArgs,
     }
 
+    /// Returns a store with this collection at this address.
+    fn store_at(address: SocketAddr, collection: &Collection) -> VectorStore {
+        let mut settings = Settings::parse_from(["program"]).vector;
+        settings.vector_url = Some(url_at(address));
+        settings.vector_api_key = Some(collection.key.clone());
+        settings.vector_collection.clone_from(&collection.name);
+        let metrics = || VectorMetrics::register(&mut Registry::default());
+        VectorStore::new(&settings, metrics).unwrap().unwrap()
+    }
+
     /// Returns a store whose requests arrive, and whose answers do so while they are not withheld.
     async fn store_before(collection: &Collection, withheld: watch::Receiver<bool>) -> VectorStore {
         let (listener, server) = (TcpListener::bind("127.0.0.1:0").await, collection.address());
         let listener = listener.unwrap();
-        let mut settings = Settings::parse_from(["program"]).vector;
-        settings.vector_url = Some(url_at(listener.local_addr().unwrap()));
-        settings.vector_api_key = Some(collection.key.clone());
-        settings.vector_collection.clone_from(&collection.name);
+        let store = store_at(listener.local_addr().unwrap(), collection);
         tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
@@ -326,8 +344,29 @@ mod tests {
                 tokio::spawn(forward(client, server, withheld.clone()));
             }
         });
-        let metrics = || VectorMetrics::register(&mut Registry::default());
-        VectorStore::new(&settings, metrics).unwrap().unwrap()
+        store
+    }
+
+    /// Returns the address of a store without the collection, whose key may only read.
+    async fn read_only_store() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                let answers = service_fn(async |request: Request<Incoming>| {
+                    let code = match request.uri().path() {
+                        "/qdrant.Collections/Get" => Code::NotFound,
+                        _ => Code::PermissionDenied,
+                    };
+                    let answer = Response::builder().header("grpc-status", code as i32);
+                    answer.body(Body::empty())
+                });
+                let server = http2::Builder::new(TokioExecutor::new());
+                tokio::spawn(server.serve_connection(TokioIo::new(client), answers));
+            }
+        });
+        address
     }
 
     async fn forward(client: TcpStream, server: TcpStream, mut withheld: watch::Receiver<bool>) {
@@ -385,5 +424,23 @@ mod tests {
         .await;
         let is_due = sqlx::query_scalar::<_, bool>("SELECT due_at <= now() FROM documents");
         assert!(is_due.fetch_one(&mut connection).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_refused_creation_changes_the_documents_once() {
+        let (database, collection) = (TestDatabase::new().await, Collection::default());
+        let documents = documents(&database).await;
+        let put = documents.put(id(1), &[1.0; 4], "{}".into(), &Origin::Internal);
+        put.await.unwrap();
+        let store = store_at(read_only_store().await, &collection);
+        let mut connection = database.connect().await.unwrap();
+        let mut versions = Vec::new();
+        for _ in 0..3 {
+            let error = documents.prepare(&store, 600.0).await.unwrap_err();
+            assert!(error.to_string().contains("PermissionDenied"), "{error}");
+            let version = sqlx::query_scalar::<_, i64>("SELECT version FROM documents");
+            versions.push(version.fetch_one(&mut connection).await.unwrap());
+        }
+        assert_eq!(versions, [2; 3]);
     }
 }

@@ -1,6 +1,9 @@
 //! Creation of the collection and its indexes, and comparison of the live collection with the settings.
 
-use std::fmt;
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use qdrant_client::qdrant::{
     CollectionInfo, CreateCollectionBuilder, CreateFieldIndexCollectionBuilder, Distance,
@@ -9,6 +12,9 @@ use qdrant_client::qdrant::{
 use tonic::{Code, Status};
 
 use super::{Shape, VectorError, VectorStore};
+
+/// The time for which a refused creation counts: each attempt makes all documents due.
+const REFUSED: Duration = Duration::from_secs(60);
 
 /// The payload fields with an index for filters.
 const INDEXED_FIELDS: [&str; 1] = ["category"];
@@ -98,11 +104,22 @@ impl VectorStore {
             .map(drop)
     }
 
+    /// Checks that the server has not refused the creation of the collection within the last minute.
+    ///
+    /// # Errors
+    /// Returns the refusal.
+    pub fn may_create(&self) -> Result<(), VectorError> {
+        match &*self.refusal.lock() {
+            Some((at, refusal)) if at.elapsed() < REFUSED => Err(refusal.clone()),
+            _ => Ok(()),
+        }
+    }
+
     /// Creates the collection. Returns true if it was created now, and false if another process had already created
     /// it.
     ///
     /// # Errors
-    /// Fails if the store is down.
+    /// Fails if the store is down, or refuses it.
     pub async fn create(&self) -> Result<bool, VectorError> {
         let distance = self.shape.distance;
         let vectors = VectorParamsBuilder::new(self.shape.size.into(), distance);
@@ -116,7 +133,13 @@ impl VectorStore {
             Err(status) if status.code() == Code::AlreadyExists => Ok(false),
             // The answer of versions before 1.10.
             Err(status) if status.message().contains("already exists") => Ok(false),
-            Err(status) => Err(status.into()),
+            Err(status) => {
+                let error = VectorError::from(status);
+                if error.is_denied() {
+                    *self.refusal.lock() = Some((Instant::now(), error.clone()));
+                }
+                Err(error)
+            }
         }
     }
 }

@@ -32,6 +32,15 @@ pub enum VectorError {
     Refused(String),
 }
 
+impl VectorError {
+    /// Returns true if the server refuses the key, or the key lacks the right.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        let denied = Some(Fault::Denied);
+        matches!(self, Self::Unavailable { fault, .. } if *fault == denied)
+    }
+}
+
 impl From<Status> for VectorError {
     fn from(status: Status) -> Self {
         match status.code() {
