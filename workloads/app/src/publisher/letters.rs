@@ -112,7 +112,8 @@ pub struct DeadLetters {
     broker: Arc<Broker>,
     publisher: Publisher,
     audit: Audit,
-    /// Locked while a request works on the dead letters: another one would not see those that it has received.
+    /// Locked while a request works on the dead letters, so that this replica connects once. Among all programs the session
+    /// has the turn.
     turn: Arc<Mutex<()>>,
 }
 
@@ -196,6 +197,23 @@ impl DeadLetters {
     ) -> Result<Swept, LettersError> {
         let _turn = self.turn()?;
         let mut session = Session::open(&self.broker, self.limit).await?;
+        match self.work(&mut session, choice, operation, cause).await {
+            Err(lost @ LettersError::Broker(_)) => Err(lost),
+            // After a failure of the database too, so that the next request gets the turn.
+            swept => {
+                session.close().await?;
+                swept
+            }
+        }
+    }
+
+    async fn work(
+        &self,
+        session: &mut Session,
+        choice: Choice,
+        operation: Operation,
+        cause: &Cause,
+    ) -> Result<Swept, LettersError> {
         let mut wanted = match choice {
             Choice::All => None,
             Choice::Ids(ids) => Some(ids),
@@ -209,13 +227,12 @@ impl DeadLetters {
                 (Some(ids), Some(id)) => ids.remove(&id),
                 (Some(_), None) => false,
             };
-            if chosen && self.remove(&session, letter, operation, cause).await? {
+            if chosen && self.remove(session, letter, operation, cause).await? {
                 done += 1;
             }
         }
         let found_all = wanted.as_ref().is_some_and(BTreeSet::is_empty);
         let complete = found_all || session.is_at_the_end();
-        session.close().await?;
         Ok(Swept {
             done,
             missing: wanted.unwrap_or_default(),
@@ -223,7 +240,7 @@ impl DeadLetters {
         })
     }
 
-    /// Takes the turn of this replica, and memory for a session.
+    /// Takes the turn in this replica, and memory for a session.
     fn turn(&self) -> Result<(MutexGuard<'_, ()>, Share), LettersError> {
         let turn = self.turn.try_lock().map_err(|_| LettersError::Busy)?;
         let share = self.publisher.budget.take(LETTERS).ok_or(Refusal::Busy)?;

@@ -42,7 +42,7 @@ use crate::{
     keys::secret,
     management::{Keys, administer},
     process::{BINARY, addresses, migrated, serving, start},
-    support::{App, access, config, url_of},
+    support::{App, Blocker, access, config, url_of},
 };
 
 const LETTERS: &str = "/api/admin/dead-letters";
@@ -54,7 +54,7 @@ const DESK: &str = "4b7e1d9c3f6a82500e5d8b2c7f94a163";
 struct World {
     app: App,
     broker: Broker,
-    _keys: Keys,
+    keys: Keys,
     database: TestDatabase,
 }
 
@@ -77,7 +77,7 @@ impl World {
         Self {
             app,
             broker,
-            _keys: keys,
+            keys,
             database,
         }
     }
@@ -423,6 +423,39 @@ async fn one_request_at_a_time_works_on_the_dead_letters() {
     assert_eq!(refused.header("retry-after"), Some("1"));
     proxy.set(Path::Open);
     assert_eq!(waiting.await.status, 200);
+}
+
+#[tokio::test]
+async fn no_dead_letter_seems_absent_while_another_program_works_on_it() {
+    let world = World::new().await;
+    let id = world.dead(&["{}"]).await.remove(0);
+    let url = world.broker.url();
+    let other = App::start_with(&world.database, |config| {
+        config.queue.queue_url = Some(url);
+        world.keys.configure(config);
+    })
+    .await;
+    let mut blocker = Blocker::hold_audit(&world.database).await;
+    let refused = async {
+        blocker.wait_until_blocked().await;
+        let one = format!("/{id}");
+        for (method, path, body) in [
+            ("GET", "", None),
+            ("GET", one.as_str(), None),
+            ("POST", "/replay", Some(json!({"all": true}))),
+            ("POST", "/drop", Some(json!({"ids": [id]}))),
+        ] {
+            let refused = administer(&other, method, &format!("{LETTERS}{path}"), body).await;
+            refused.problem(409, "dead-letters-busy");
+        }
+        blocker.release().await;
+    };
+    let dropped = world.sweep("drop", json!({"all": true}));
+    let (dropped, ()) = tokio::join!(dropped, refused);
+    let all = json!({"done": 1, "missing": [], "complete": true});
+    assert_eq!(dropped.json(), all, "{dropped:?}");
+    let left = administer(&other, "GET", LETTERS, None).await.json();
+    assert_eq!(left["total"], 0, "{left}");
 }
 
 #[tokio::test]

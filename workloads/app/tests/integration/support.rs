@@ -171,6 +171,11 @@ impl Blocker {
         .await
     }
 
+    /// Blocks the entries of the audit log.
+    pub async fn hold_audit(database: &PgConnectOptions) -> Self {
+        Self::lock(database, "BEGIN; LOCK TABLE audit_log IN SHARE MODE").await
+    }
+
     async fn lock(database: &PgConnectOptions, statement: &'static str) -> Self {
         let mut holder = database.connect().await.unwrap();
         holder.execute(statement).await.unwrap();

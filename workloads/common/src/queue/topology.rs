@@ -4,7 +4,7 @@
 //! operator sets, because the arguments of a queue can never change.
 
 use lapin::{
-    Channel, Connection, ExchangeKind,
+    Channel, Connection, ErrorKind, ExchangeKind,
     options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
     types::{AMQPValue, FieldTable},
 };
@@ -16,6 +16,11 @@ pub const JOBS: &str = "jobs";
 /// The exchange to which the policy routes dead letters.
 pub const DEAD_LETTER_EXCHANGE: &str = "jobs.dlx";
 pub const DEAD_LETTERS: &str = "jobs.dlq";
+/// The queue of the one connection that works on dead letters. It has the name of the exchange, for which the user of every
+/// broker has the rights.
+const TURN: &str = DEAD_LETTER_EXCHANGE;
+/// The reply code with which a broker refuses the queue of another connection.
+const RESOURCE_LOCKED: u16 = 405;
 
 /// Declares the topology over a channel of its own.
 ///
@@ -54,15 +59,37 @@ pub async fn declare(connection: &Connection) -> lapin::Result<()> {
     .await
 }
 
+/// Takes the turn of working on dead letters for the connection of this channel, until the connection ends. Returns false if
+/// another one has it.
+///
+/// # Errors
+/// Fails if the broker does not answer.
+pub async fn take_turn(channel: &Channel) -> lapin::Result<bool> {
+    let exclusive = QueueDeclareOptions {
+        exclusive: true,
+        ..QueueDeclareOptions::default()
+    };
+    // The default type of a virtual host may be one that no queue of a connection can have.
+    let declared = channel.queue_declare(TURN.into(), exclusive, of_type("classic"));
+    match with_timeout(OPERATION_TIMEOUT, declared).await {
+        Ok(_) => Ok(true),
+        Err(error) => match error.kind() {
+            ErrorKind::ProtocolError(refusal) if refusal.get_id() == RESOURCE_LOCKED => Ok(false),
+            _ => Err(error),
+        },
+    }
+}
+
 /// Declares a quorum queue: a confirmed message survives a restart of the broker, and deliveries are counted.
 async fn quorum_queue(channel: &Channel, name: &str) -> lapin::Result<()> {
+    let durable = QueueDeclareOptions::durable();
+    let declared = channel.queue_declare(name.into(), durable, of_type("quorum"));
+    declared.await.map(drop)
+}
+
+/// Returns the arguments of a queue of this type.
+fn of_type(kind: &str) -> FieldTable {
     let mut arguments = FieldTable::default();
-    arguments.insert(
-        "x-queue-type".into(),
-        AMQPValue::LongString("quorum".into()),
-    );
-    channel
-        .queue_declare(name.into(), QueueDeclareOptions::durable(), arguments)
-        .await
-        .map(drop)
+    arguments.insert("x-queue-type".into(), AMQPValue::LongString(kind.into()));
+    arguments
 }

@@ -9,9 +9,13 @@ use lapin::{
     options::{BasicAckOptions, BasicGetOptions, BasicNackOptions},
 };
 use shortener_common::queue::{
-    Broker, BrokerConnection, OPERATION_TIMEOUT, connect, topology::DEAD_LETTERS, with_timeout,
+    Broker, BrokerConnection, OPERATION_TIMEOUT, connect,
+    topology::{DEAD_LETTERS, take_turn},
+    with_timeout,
 };
 use tokio::time::Instant;
+
+use super::LettersError;
 
 /// The delivery tag that stands for every message without an acknowledgement.
 const EVERY: u64 = 0;
@@ -34,10 +38,16 @@ pub(super) struct Session {
 
 impl Session {
     /// Connects, which is a part of the time limit.
-    pub(super) async fn open(broker: &Broker, limit: Duration) -> lapin::Result<Self> {
+    ///
+    /// # Errors
+    /// Fails if the broker does, or if another program works on the dead letters: nobody else sees those that it has received.
+    pub(super) async fn open(broker: &Broker, limit: Duration) -> Result<Self, LettersError> {
         let end = Instant::now() + limit;
         let connection = connect(broker, "shortener-app-dead-letters").await?;
         let channel = with_timeout(OPERATION_TIMEOUT, connection.create_channel()).await?;
+        if !take_turn(&channel).await? {
+            return Err(LettersError::Busy);
+        }
         Ok(Self {
             connection,
             channel,
