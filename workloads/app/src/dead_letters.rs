@@ -32,7 +32,7 @@ use crate::{
         dead_letters::bodies::{DeadLetterDetails, DeadLetterPage},
         plain_text,
     },
-    store::audit::{Audit, Cause},
+    store::audit::Cause,
 };
 
 /// The time limit of a command. The broker takes messages back that are kept without an acknowledgement for 30 minutes.
@@ -167,7 +167,7 @@ async fn open(args: &DeadLettersArgs) -> anyhow::Result<DeadLetters> {
     if matches!(args.action, Action::Replay(_) | Action::Drop(_)) {
         database.wait_until_up(DATABASE_GRACE).await;
     }
-    let mut letters = DeadLetters::new(broker, publisher, Audit::new(database));
+    let mut letters = DeadLetters::new(broker, publisher, &database);
     letters.limit = LIMIT;
     Ok(letters)
 }

@@ -13,7 +13,7 @@ use lapin::message::Delivery;
 use serde::Serialize;
 use shortener_common::{
     budget::Share,
-    database::StoreError,
+    database::{Database, StoreError},
     queue::{
         Broker,
         dead_letter::DeadLetter,
@@ -28,7 +28,10 @@ use uuid::Uuid;
 
 use self::session::{AHEAD, Session};
 use super::{NewJob, Publisher, Refusal};
-use crate::store::audit::{Action, Audit, Cause, NewEntry};
+use crate::store::{
+    audit::{Action, Audit, Cause, NewEntry},
+    jobs::Jobs,
+};
 
 /// The default time limit of one request. It leaves time for the response within that of every request.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -99,8 +102,8 @@ pub enum LettersError {
     /// A job could not be published.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The audit log cannot be written.
-    #[error("cannot write the audit log: {0}")]
+    /// The database cannot be written.
+    #[error("cannot write to the database: {0}")]
     Unrecorded(#[from] StoreError),
 }
 
@@ -112,21 +115,23 @@ pub struct DeadLetters {
     broker: Arc<Broker>,
     publisher: Publisher,
     audit: Audit,
+    jobs: Jobs,
     /// Locked while a request works on the dead letters, so that this replica connects once. Among all programs the session
     /// has the turn.
     turn: Arc<Mutex<()>>,
 }
 
 impl DeadLetters {
-    /// Returns the dead letters at this broker, with the publisher for jobs that are replayed, and the log of changes.
-    /// Connects only when asked.
+    /// Returns the dead letters at this broker, with the publisher for jobs that are replayed, and the database of the log of
+    /// changes. Connects only when asked.
     #[must_use]
-    pub fn new(broker: Broker, publisher: Publisher, audit: Audit) -> Self {
+    pub fn new(broker: Broker, publisher: Publisher, database: &Database) -> Self {
         Self {
             limit: LIMIT,
             broker: Arc::new(broker),
             publisher,
-            audit,
+            audit: Audit::new(database.clone()),
+            jobs: Jobs::new(database.clone()),
             turn: Arc::default(),
         }
     }
@@ -262,6 +267,7 @@ impl DeadLetters {
                 return Ok(false);
             }
             let id = *id.get_or_insert_with(|| self.publisher.ids.mint(&Origin::Internal));
+            self.jobs.begin_anew(id).await?;
             self.publisher.publish(replayed(id, letter)).await?;
         }
         let entry = NewEntry {

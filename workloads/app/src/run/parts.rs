@@ -21,7 +21,6 @@ use crate::{
     state::{Queue, Vector},
     storage::Storage,
     store::{
-        audit::Audit,
         cache::{Cache, source::Source},
         clicks::{ClickStore, ClickWriter},
         jobs::Jobs,
@@ -61,7 +60,7 @@ pub(super) fn queue(
         );
         Queue {
             jobs: Jobs::new(database.clone()),
-            letters: DeadLetters::new(broker, publisher.clone(), Audit::new(database.clone())),
+            letters: DeadLetters::new(broker, publisher.clone(), database),
             publisher,
         }
     }))

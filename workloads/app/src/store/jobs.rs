@@ -33,6 +33,9 @@ const CLAIMED: &str = "SELECT body_sha256 = sha256($2), message_id, enqueued_at 
 const ENQUEUED: &str = "UPDATE job_keys SET enqueued_at = now() \
     WHERE key = $1 AND message_id = $2 AND enqueued_at IS NULL";
 
+/// What a `reindex` did before it failed may be long ago, so a replay does it again.
+const BEGIN_ANEW: &str = "UPDATE jobs SET created_at = now() WHERE message_id = $1";
+
 /// The state of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JobStatus {
@@ -151,6 +154,17 @@ impl Jobs {
                 sqlx::query_scalar(LATER).bind(id).fetch_one(&pool).await
             })
             .await
+    }
+
+    /// Makes the next attempt at a job the first one.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn begin_anew(&self, id: Uuid) -> Result<(), StoreError> {
+        let begun = self.0.run("UPDATE jobs", |pool| async move {
+            sqlx::query(BEGIN_ANEW).bind(id).execute(&pool).await
+        });
+        begun.await.map(drop)
     }
 
     /// Returns the job of a key, or assigns a new identifier, `id`, to the key.

@@ -17,7 +17,7 @@ use shortener_app::{
         letters::{Choice, DeadLetters, LettersError, Operation},
         metrics::PublisherMetrics,
     },
-    store::audit::{Audit, Cause},
+    store::audit::Cause,
 };
 use shortener_common::{
     memory::Memory,
@@ -278,6 +278,21 @@ async fn the_sender_of_a_replayed_job_stays_known_and_marks_of_copies_do_not() {
 }
 
 #[tokio::test]
+async fn a_replayed_job_begins_anew() {
+    let world = World::new().await;
+    let ids = world.dead(&["{}"]).await;
+    let mut ledger = world.database.connect().await.unwrap();
+    let failed = "INSERT INTO jobs (message_id, task, state, created_at, finished_at, error) \
+        VALUES ($1::uuid, 'reindex', 'failed', now() - interval '7 days', now(), 'it broke')";
+    let failed = sqlx::query(failed).bind(&ids[0]).execute(&mut ledger);
+    failed.await.unwrap();
+    world.swept("replay", json!({"ids": ids}), 1, 0).await;
+    let anew = "SELECT created_at > now() - interval '1 hour' FROM jobs";
+    let anew = sqlx::query_scalar::<_, bool>(anew).fetch_one(&mut ledger);
+    assert!(anew.await.unwrap());
+}
+
+#[tokio::test]
 async fn all_dead_letters_are_replayed_or_dropped_and_what_never_was_a_job_is_not_replayed() {
     let world = World::new().await;
     let mut ids = world.dead(&["{}", "{}"]).await;
@@ -364,8 +379,8 @@ async fn what_the_time_limit_leaves_out_is_told() {
     let metrics = PublisherMetrics::register(&mut Registry::default());
     let (room, ids) = (Memory::default().jobs, JobIds::default());
     let publisher = Publisher::start(broker.clone(), ids, room, metrics, Tracer::default());
-    let audit = Audit::new(access(&world.database).await);
-    let mut letters = DeadLetters::new(broker, publisher, audit);
+    let database = access(&world.database).await;
+    let mut letters = DeadLetters::new(broker, publisher, &database);
     letters.limit = Duration::ZERO;
 
     let page = letters.list(0, 100).await.unwrap();
