@@ -14,6 +14,11 @@ const BEGIN: &str = "INSERT INTO jobs (message_id, task, client_id, origin, stat
     ON CONFLICT (message_id) DO UPDATE SET state = 'running', attempts = jobs.attempts + 1, started_at = now(), \
     finished_at = NULL, error = NULL WHERE jobs.state <> 'done'";
 
+const RUNS: &str = "UPDATE jobs SET alive_until = now() + interval '1 hour' \
+    WHERE message_id = $1 AND state = 'running'";
+
+const WAITS: &str = "UPDATE jobs SET alive_until = now() + interval '1 day' WHERE message_id = $1 AND state = 'running'";
+
 /// Locks the row, so that of two workers with the same job, the second one finds it done.
 const FINISH: &str = "UPDATE jobs SET state = 'done', finished_at = now(), error = NULL \
     WHERE message_id = $1 AND state <> 'done'";
@@ -51,6 +56,29 @@ impl Ledger {
                 .await
         });
         Ok(begun.await?.rows_affected() == 1)
+    }
+
+    /// Records that the job still runs. A job counts as abandoned an hour after its start, or after the last such record.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn runs(&self, id: Uuid) -> Result<(), StoreError> {
+        self.note(RUNS, id).await
+    }
+
+    /// Records that the job returns to the queue, where it may wait for long.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn waits(&self, id: Uuid) -> Result<(), StoreError> {
+        self.note(WAITS, id).await
+    }
+
+    async fn note(&self, statement: &'static str, id: Uuid) -> Result<(), StoreError> {
+        let noted = self.0.run("UPDATE jobs", |pool| async move {
+            sqlx::query(statement).bind(id).execute(&pool).await
+        });
+        noted.await.map(drop)
     }
 
     /// Applies the effect of a job and marks the job as done, in one transaction. Returns false if it was already

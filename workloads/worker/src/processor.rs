@@ -5,6 +5,7 @@ mod rollout;
 
 use std::{
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -40,6 +41,8 @@ const HOLD: Backoff = Backoff {
     first: Duration::from_millis(100),
     longest: Duration::from_secs(5),
 };
+/// The default interval at which a worker records that its job still runs.
+const RUNS_EVERY: Duration = Duration::from_secs(10 * 60);
 /// The default time for which a job waits for a backend. The broker requeues a message that stays unacknowledged
 /// for more than 30 minutes, which would count as a delivery; the last attempt may take its time, too.
 const HOLD_AT_MOST: Duration = Duration::from_secs(20 * 60);
@@ -55,6 +58,8 @@ pub struct Processor {
     pub tracer: Tracer,
     /// The pause before the second attempt. Each further pause is twice as long, up to eight times this one.
     pub retry_pause: Duration,
+    /// The interval at which it records that its job still runs.
+    pub runs_every: Duration,
     /// Time limit for which a job waits for a backend before it returns to the queue.
     pub hold_at_most: Duration,
     /// The rollout during which it holds jobs for other workers. Afterwards it rejects them.
@@ -83,6 +88,7 @@ impl Processor {
             metrics,
             tracer: Tracer::default(),
             retry_pause: Duration::from_secs(1),
+            runs_every: RUNS_EVERY,
             hold_at_most: HOLD_AT_MOST,
             rollout: Rollout::default(),
         }
@@ -110,6 +116,10 @@ impl Processor {
                 }
                 report::log_start(&job);
                 let outcome = in_span(&span, self.hold(&job, shutdown)).await;
+                if matches!(outcome, JobOutcome::GivenBack) {
+                    // Without the database, nobody can read it either.
+                    let _ = self.ledger.waits(job.id).await;
+                }
                 self.metrics.holding.set(0);
                 report::log_end(&job, &outcome, start.elapsed());
                 report::describe(&job, &mut span);
@@ -228,6 +238,7 @@ impl Processor {
         // Inside the future, so that a panic of the task is always caught here.
         let work = async { task.handle(job, &self.context).await };
         let work = AssertUnwindSafe(work).catch_unwind();
+        let work = self.while_running(job, work);
         let limit = self.context.time_limit;
         let ended = match task.limit() {
             Limit::Attempt => timeout(limit, work).await,
@@ -241,6 +252,18 @@ impl Processor {
                 Ok(Outcome::Retry(format!(
                     "the task took longer than {limit} s"
                 )))
+            }
+        }
+    }
+
+    /// Runs an attempt, and records at intervals that it runs.
+    async fn while_running<T>(&self, job: &Job, attempt: impl Future<Output = T>) -> T {
+        let mut attempt = pin!(attempt);
+        loop {
+            match timeout(self.runs_every, &mut attempt).await {
+                Ok(ended) => return ended,
+                // Without the database, the next one may succeed.
+                Err(_) => drop(self.ledger.runs(job.id).await),
             }
         }
     }

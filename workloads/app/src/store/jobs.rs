@@ -6,10 +6,9 @@ use serde::Serialize;
 use shortener_common::database::{Database, StoreError};
 use uuid::Uuid;
 
-/// A job that runs for more than an hour has no worker: the broker takes a message back after 30 minutes, and a further
-/// delivery begins anew.
+/// A job that has run for an hour, and whose worker has not said that it runs or waits, has no worker.
 const FIND: &str = "SELECT task, client_id, state, attempts, started_at, finished_at, error, \
-    finished_at IS NULL AND started_at < now() - interval '1 hour' FROM jobs WHERE message_id = $1";
+    finished_at IS NULL AND greatest(alive_until, started_at + interval '1 hour') < now() FROM jobs WHERE message_id = $1";
 
 /// Looks for a job that a worker received and that was accepted after another one. A purge keeps the latest job.
 const LATER: &str = "SELECT EXISTS (SELECT FROM jobs WHERE message_id > $1)";

@@ -38,7 +38,7 @@ macro_rules! migrations {
     clippy::zero_prefixed_literal,
     reason = "so begin the names of the files"
 )]
-const MIGRATIONS: [(i64, &str, &str); 32] = migrations! {
+const MIGRATIONS: [(i64, &str, &str); 33] = migrations! {
     0001 links
     0002 jobs
     0003 documents
@@ -71,6 +71,7 @@ const MIGRATIONS: [(i64, &str, &str); 32] = migrations! {
     0030 webhook_leases
     0031 webhook_receivers_seen
     0032 vector_target
+    0033 jobs_alive
 };
 
 /// The first line of a migration that cannot run in a transaction, as sqlx spells it: that of an index.

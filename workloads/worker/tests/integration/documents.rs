@@ -255,6 +255,9 @@ async fn a_job_that_was_given_back_for_the_want_of_the_store_is_taken_when_the_s
     worker.wait_for_metric(given_back).await;
     worker.wait_for_metric("queue_up 0").await;
     broker.wait_for("jobs", (1, 0)).await;
+    let waits = "SELECT alive_until > now() + interval '23 hours' FROM jobs";
+    let waits = sqlx::query_scalar::<_, bool>(waits).fetch_one(&pool);
+    assert!(waits.await.unwrap(), "the job counts as abandoned");
     proxy.set(Path::Open);
     wait_until(&pool, job, "done").await;
     worker.wait_for_metric(given_back).await;

@@ -18,7 +18,8 @@ use shortener_worker::tasks::Registry;
 use crate::{
     application,
     support::{
-        Count, Keeper, Running, config, effects, prepare, publish, publish_as, row, wait_until,
+        Count, Keeper, Running, bind, config, effects, prepare, publish, publish_as, row,
+        wait_until,
     },
 };
 
@@ -252,4 +253,28 @@ async fn the_wait_task_takes_its_time_and_refuses_what_is_no_time() {
     let id = publish(&broker, r#"{"task":"wait","ms":60001}"#).await;
     assert_eq!(wait_until(&pool, id, "failed").await, 1);
     broker.wait_for("jobs.dlq", (1, 0)).await;
+}
+
+#[tokio::test]
+async fn a_worker_records_that_its_job_still_runs() {
+    let database = TestDatabase::new().await;
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let (gate, keeper) = Keeper::new();
+    let registry = Registry::default().with("gated", gate());
+    let worker = bind(config(&database, &broker.url()), registry).await;
+    let every = Duration::from_millis(10);
+    let worker = Running::run(worker.with(|processor| processor.runs_every = every));
+    worker.ready().await;
+    let job = publish(&broker, r#"{"task":"gated"}"#).await;
+    until("the record", async || {
+        let runs = "SELECT alive_until > now() + interval '59 minutes' FROM jobs";
+        let runs = sqlx::query_scalar::<_, Option<bool>>(runs).fetch_optional(&pool);
+        let runs = runs.await.unwrap().flatten();
+        (runs == Some(true))
+            .then_some(())
+            .ok_or(format!("{runs:?}"))
+    })
+    .await;
+    keeper.let_through(1);
+    wait_until(&pool, job, "done").await;
 }

@@ -49,6 +49,17 @@ async fn what_became_of_a_job_is_read_from_the_ledger() {
     assert_eq!(gone["status"], "failed");
     let error = gone["error"].as_str().unwrap();
     assert!(error.contains("dead letter"), "{error}");
+    for (until, status) in [
+        ("now() + interval '1 day'", "running"),
+        ("now() + interval '1 minute'", "running"),
+        ("now() - interval '1 minute'", "failed"),
+        ("NULL", "failed"),
+    ] {
+        let alive = sqlx::AssertSqlSafe(format!("UPDATE jobs SET alive_until = {until}"));
+        ledger.execute(alive).await.unwrap();
+        let job = get(app.public, &path).await.json();
+        assert_eq!(job["status"], status, "{until}");
+    }
     let failed = "UPDATE jobs SET state = 'failed', started_at = '2030-01-01T00:00:00Z', error = 'it broke', finished_at = '2030-01-01T00:00:01Z'";
     ledger.execute(failed).await.unwrap();
     let failed = expected("failed", json!("2030-01-01T00:00:01Z"), json!("it broke"));
