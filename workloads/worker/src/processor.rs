@@ -44,7 +44,7 @@ const HOLD: Backoff = Backoff {
 /// The default interval at which a worker records that its job still runs.
 const RUNS_EVERY: Duration = Duration::from_secs(10 * 60);
 /// The default time for which a job waits for a backend. The broker requeues a message that stays unacknowledged
-/// for more than 30 minutes, which would count as a delivery; the last attempt may take its time, too.
+/// for more than 30 minutes, which counts as a delivery before RabbitMQ 4.3; the last attempt may take its time, too.
 const HOLD_AT_MOST: Duration = Duration::from_secs(20 * 60);
 pub struct Processor {
     /// The job records.
