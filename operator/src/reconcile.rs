@@ -69,6 +69,9 @@ pub enum Error {
     /// Children could not be written.
     #[error(transparent)]
     Apply(#[from] apply::ApplyError),
+    /// The store of a drill that is over is still away.
+    #[error("cannot give back the store of a drill that is over: {0}; the operator retries")]
+    Lift(#[source] kube::Error),
     /// The status could not be written.
     #[error("cannot read or write the status of the stack: {0}")]
     Status(#[source] kube::Error),
@@ -116,13 +119,15 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
         Ok(stack) => Box::pin(reconcile_stack(stack, &guarded.1, &scope)).await,
         Err(invalid) => {
             let identity = StackIdentity::of(&*guarded).ok_or(Error::Incomplete)?;
-            lift::lift(&scope, &identity, None).await;
-            Box::pin(timeout(
+            let lifted = lift::lift(&scope, &identity, None).await;
+            let told = Box::pin(timeout(
                 REPORT_TIME,
                 report::unreadable(&scope, &identity, invalid),
             ))
             .await
-            .unwrap_or(Err(Error::ReportDeadline))
+            .unwrap_or(Err(Error::ReportDeadline));
+            // Only the former is retried.
+            lifted.and(told)
         }
     }
 }
@@ -166,8 +171,7 @@ async fn reconcile_stack(
     }
     follow::links(scope, &identity);
     let done = told(stack, unknown, scope, &identity).await;
-    lift::lift(scope, &identity, Some(stack)).await;
-    done
+    lift::lift(scope, &identity, Some(stack)).await.and(done)
 }
 
 /// Runs the steps, and reports a failure of which the status does not say anything yet.
@@ -303,6 +307,7 @@ impl Error {
             Self::Gather(error) => refusal::reason(error, "ReadFailed"),
             Self::Validate(error) => error.reason(),
             Self::Apply(error) => error.reason(),
+            Self::Lift(error) => refusal::reason(error, "ApplyFailed"),
             Self::Status(error) => refusal::reason(error, "StatusFailed"),
             Self::ReadDeadline | Self::ReportDeadline => "DeadlineExceeded",
             Self::Incomplete => "Incomplete",
@@ -332,6 +337,7 @@ impl Error {
             Self::Validate(error) => StepFailure::from(error),
             Self::Gather(_)
             | Self::Apply(_)
+            | Self::Lift(_)
             | Self::Status(_)
             | Self::ReadDeadline
             | Self::ReportDeadline

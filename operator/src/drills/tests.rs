@@ -13,14 +13,17 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shortener_operator_core::{
-    api::{DrillPhase, DrillRequest, DrillVerdict, ShortenerDrill, ShortenerDrillStatus},
+    api::{
+        DrillPhase, DrillRequest, DrillVerdict, ShortenerDrill, ShortenerDrillStatus,
+        ShortenerStack,
+    },
     model::drill::DRILL,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::Shared;
 use crate::testing::{
-    api_server::FakeApiServer,
+    api_server::{FakeApiServer, Fault},
     shared::stored_stack,
     world::{NAMESPACE, World},
 };
@@ -420,10 +423,26 @@ async fn a_stack_to_which_nothing_is_applied_gets_its_store_back_all_the_same() 
     for (place, edit) in edits.into_iter().enumerate() {
         let running = Running::drilled("Cache").await;
         let server = &running.world.server;
-        server.edit::<shortener_operator_core::api::ShortenerStack>(NAMESPACE, "acme", edit);
+        server.edit::<ShortenerStack>(NAMESPACE, "acme", edit);
         running.pass(60).await;
         assert!(!running.is_away("acme-cache"), "edit {place}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_could_not_be_given_back_to_a_stack_that_does_not_parse_is_tried_again() {
+    let running = Running::drilled("Cache").await;
+    let server = &running.world.server;
+    server.fail_kind::<StatefulSet>(Some(Fault::Refuse(403)));
+    server.edit::<ShortenerStack>(NAMESPACE, "acme", |stack| {
+        stack["spec"]["paused"] = "no boolean".into();
+    });
+    server.delete::<ShortenerDrill>(NAMESPACE, "mine");
+    running.pass(30).await;
+    assert!(running.is_away("acme-cache"));
+    server.fail_kind::<StatefulSet>(None);
+    running.pass(60).await;
+    assert!(!running.is_away("acme-cache"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,29 +18,43 @@ use shortener_operator_core::{
     },
 };
 
-use super::context::Scope;
+use super::{Error, context::Scope};
 use crate::kubernetes::refusal;
 
 /// Gives back every store that is marked as taken away, unless a drill is active.
-pub(super) async fn lift(scope: &Scope, identity: &StackIdentity, stack: Option<&ShortenerStack>) {
+///
+/// # Errors
+/// The first failure. The other stores are given back all the same.
+pub(super) async fn lift(
+    scope: &Scope,
+    identity: &StackIdentity,
+    stack: Option<&ShortenerStack>,
+) -> Result<(), Error> {
     let now = (scope.context.clock)();
     if stack.is_some_and(|stack| scope.context.drills.active(stack, now).is_some()) {
-        return;
+        return Ok(());
     }
     let (inventory, namespace) = (&scope.inventory, identity.namespace.as_str());
+    let mut lifted = Ok(());
     for server in inventory.of_stack::<StatefulSet>(namespace, &identity.name) {
         let scaled = json!({"spec": {"replicas": 1}});
-        give_back(scope, namespace, &*server, scaled).await;
+        lifted = lifted.and(give_back(scope, namespace, &*server, scaled).await);
     }
     for cluster in inventory.of_stack::<Cluster>(namespace, &identity.name) {
         let woken = json!({"metadata": {"annotations": {HIBERNATION: "off"}}});
-        give_back(scope, namespace, &*cluster, woken).await;
+        lifted = lifted.and(give_back(scope, namespace, &*cluster, woken).await);
     }
+    lifted.map_err(Error::Lift)
 }
 
 /// Removes the mark of an object together with its effect. The cache may be stale: an object that has changed meanwhile stays
 /// as it is until its change is seen.
-async fn give_back<K>(scope: &Scope, namespace: &str, marked: &K, mut patch: Value)
+async fn give_back<K>(
+    scope: &Scope,
+    namespace: &str,
+    marked: &K,
+    mut patch: Value,
+) -> kube::Result<()>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -48,7 +62,7 @@ where
         + DeserializeOwned,
 {
     if !marked.annotations().contains_key(DRILL) {
-        return;
+        return Ok(());
     }
     patch["metadata"]["annotations"][DRILL] = Value::Null;
     patch["metadata"]["resourceVersion"] = json!(marked.resource_version());
@@ -60,14 +74,17 @@ where
         ..PatchParams::default()
     };
     match api.patch(&name, &params, &Patch::Merge(patch)).await {
-        Ok(_) => tracing::info!(
-            name,
-            namespace,
-            "the store of a drill that is over was given back"
-        ),
-        Err(kube::Error::Api(status)) if refusal::is_absent(&status) || status.code == 409 => {}
-        Err(error) => {
-            tracing::warn!(name, namespace, %error, "the store of a drill that is over could not be given back; the next reconcile repeats it");
+        Ok(_) => {
+            tracing::info!(
+                name,
+                namespace,
+                "the store of a drill that is over was given back"
+            );
+            Ok(())
         }
+        Err(kube::Error::Api(status)) if refusal::is_absent(&status) || status.code == 409 => {
+            Ok(())
+        }
+        Err(error) => Err(error),
     }
 }
