@@ -156,11 +156,12 @@ async fn reconcile_stack(
     unknown: &[String],
     scope: &Scope,
 ) -> Result<Action, Error> {
+    let identity = StackIdentity::of(stack).ok_or(Error::Incomplete)?;
     if stack.metadata.deletion_timestamp.is_some() {
-        // The garbage collector deletes the children by their owner references.
+        // The garbage collector deletes the children by their owner references, unless they are to outlive the stack.
+        lift::lift(scope, &identity, None).await?;
         return Ok(Action::await_change());
     }
-    let identity = StackIdentity::of(stack).ok_or(Error::Incomplete)?;
     let context = &scope.context;
     if !context.specs.is_whole(&context.client, stack).await {
         // A write of the status would store the stack without the fields.

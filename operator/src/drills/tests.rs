@@ -430,6 +430,20 @@ async fn a_stack_to_which_nothing_is_applied_gets_its_store_back_all_the_same() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stack_whose_deletion_waits_gets_its_store_back_at_once() {
+    let running = Running::drilled("Cache").await;
+    let server = &running.world.server;
+    // With `--cascade=orphan`, Kubernetes sets a finalizer too, and the server outlives the stack.
+    server.edit::<ShortenerStack>(NAMESPACE, "acme", |stack| {
+        stack["metadata"]["finalizers"] = json!(["orphan"]);
+    });
+    server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    running.pass(3).await;
+    assert!(!running.is_away("acme-cache"));
+    assert_eq!(running.phase("mine"), Some(DrillPhase::Recovering));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_could_not_be_given_back_to_a_stack_that_does_not_parse_is_tried_again() {
     let running = Running::drilled("Cache").await;
     let server = &running.world.server;

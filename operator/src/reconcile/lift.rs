@@ -1,5 +1,5 @@
-//! The end of a drill in a stack to which nothing else is applied: one that is paused or only planned, that cannot be parsed,
-//! or of which a part is held. Where the children are applied, they are given back in the same write.
+//! The end of a drill in a stack to which nothing else is applied: one that is paused, only planned or being deleted, that
+//! cannot be parsed, or of which a part is held. Where the children are applied, they are given back in the same write.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{

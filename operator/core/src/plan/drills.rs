@@ -64,13 +64,18 @@ fn times(drill: &ShortenerDrill) -> Option<(Timestamp, Timestamp)> {
     Some((start, end.min(longest)))
 }
 
+/// Returns true when a store of a stack may be away.
+fn allows(stack: &ShortenerStack) -> bool {
+    stack.spec.allows_drills() && stack.metadata.deletion_timestamp.is_none()
+}
+
 /// Returns the drill of a stack that is active now. `drills` may be those of all stacks.
 pub fn active<'a>(
     drills: impl IntoIterator<Item = &'a ShortenerDrill>,
     stack: &ShortenerStack,
     now: Timestamp,
 ) -> Option<ActiveDrill> {
-    if !stack.spec.allows_drills() {
+    if !allows(stack) {
         return None;
     }
     let key = (stack.namespace().unwrap_or_default(), stack.name_any());

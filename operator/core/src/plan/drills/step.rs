@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::{component, phase, tally::Tally, times};
+use super::{allows, component, phase, tally::Tally, times};
 use crate::{
     api::{DrillPhase, ShortenerDrill, ShortenerStack},
     plan::{
@@ -40,7 +40,7 @@ pub fn step(
     let Some((_, end)) = times(drill) else {
         return Step::Complete { is_back: false };
     };
-    let is_over = now >= end || !stack.is_some_and(|stack| stack.spec.allows_drills());
+    let is_over = now >= end || !stack.is_some_and(allows);
     if phase(drill) == Some(DrillPhase::Active) {
         return if is_over { Step::GiveBack } else { Step::Send };
     }

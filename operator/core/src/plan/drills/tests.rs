@@ -86,6 +86,14 @@ fn stack(changes: Value) -> ShortenerStack {
     serde_json::from_value(stack).unwrap()
 }
 
+/// Returns stacks of which no store may be away: one does not allow it, and one is being deleted.
+fn halted() -> [ShortenerStack; 2] {
+    [
+        stack(json!({"spec": {"drills": {"enabled": false}}})),
+        stack(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
+    ]
+}
+
 #[test]
 fn a_store_is_away_from_the_start_to_the_end_and_never_longer() {
     let stack = stack(json!({}));
@@ -107,8 +115,9 @@ fn a_store_is_away_from_the_start_to_the_end_and_never_longer() {
         None,
         "it has not begun"
     );
-    let forbidden = self::stack(json!({"spec": {"drills": {"enabled": false}}}));
-    assert_eq!(away(&drill, &forbidden, 1), None);
+    for halted in halted() {
+        assert_eq!(away(&drill, &halted, 1), None);
+    }
     let elsewhere = self::stack(json!({"metadata": {"name": "other"}}));
     assert_eq!(away(&drill, &elsewhere, 1), None);
     for phase in [
@@ -211,11 +220,9 @@ fn the_steps_follow_the_times_and_the_requests() {
     assert_eq!(step(&drill, Some(&stack), &tally, at(59)), Step::Send);
     assert_eq!(step(&drill, Some(&stack), &tally, at(60)), Step::GiveBack);
     assert_eq!(step(&drill, None, &tally, at(1)), Step::GiveBack);
-    let forbidden = self::stack(json!({"spec": {"drills": {"enabled": false}}}));
-    assert_eq!(
-        step(&drill, Some(&forbidden), &tally, at(1)),
-        Step::GiveBack
-    );
+    for halted in halted() {
+        assert_eq!(step(&drill, Some(&halted), &tally, at(1)), Step::GiveBack);
+    }
     drill.status.as_mut().unwrap().phase = Some(DrillPhase::Recovering);
     assert_eq!(step(&drill, Some(&stack), &tally, at(61)), Step::Send);
     serve(&mut tally, 62, &[]);
