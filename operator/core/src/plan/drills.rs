@@ -7,6 +7,8 @@ mod status;
 mod step;
 mod tally;
 
+use std::time::Duration;
+
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube_core::ResourceExt;
 
@@ -23,6 +25,9 @@ pub use promise::{GAP_LIMIT, kinds, promise};
 pub use status::{Report, begun, complete, inconclusive, refused, reported};
 pub use step::{RECOVERY_LIMIT, Step, step};
 pub use tally::{Answer, Tally};
+
+/// Longest time by which the clocks of two replicas of the operator differ.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
 
 /// Returns the stack that a drill names.
 pub fn target(drill: &ShortenerDrill) -> StackKey {
@@ -58,10 +63,15 @@ pub fn is_over(drill: &ShortenerDrill) -> bool {
 fn times(drill: &ShortenerDrill) -> Option<(Timestamp, Timestamp)> {
     let status = drill.status.as_ref()?;
     let (Time(start), Time(end)) = (status.start_time.clone()?, status.end_time.clone()?);
-    let longest = std::time::Duration::from_secs(LONGEST_DRILL.unsigned_abs().into());
+    let longest = Duration::from_secs(LONGEST_DRILL.unsigned_abs().into());
     // Who edits the status can write the last time that there is.
     let longest = start.checked_add(longest).unwrap_or(Timestamp::MAX);
     Some((start, end.min(longest)))
+}
+
+/// Returns true unless the start of a drill is in the future: the clock was corrected, or that of another replica is ahead.
+fn has_begun(start: Timestamp, now: Timestamp) -> bool {
+    start <= now + CLOCK_TOLERANCE
 }
 
 /// Returns true when a store of a stack may be away.
@@ -82,7 +92,7 @@ pub fn active<'a>(
     let running = drills.into_iter().filter_map(|drill| {
         let is_its = target(drill) == key && phase(drill) == Some(DrillPhase::Active);
         let (start, end) = times(drill).filter(|_| is_its)?;
-        (start <= now && now < end).then(|| {
+        (has_begun(start, now) && now < end).then(|| {
             let active = ActiveDrill {
                 name: drill.name_any(),
                 store: component(drill.spec.store),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::{allows, component, phase, tally::Tally, times};
+use super::{allows, component, has_begun, phase, tally::Tally, times};
 use crate::{
     api::{DrillPhase, ShortenerDrill, ShortenerStack},
     plan::{
@@ -37,10 +37,10 @@ pub fn step(
     tally: &Tally,
     now: Timestamp,
 ) -> Step {
-    let Some((_, end)) = times(drill) else {
+    let Some((start, end)) = times(drill) else {
         return Step::Complete { is_back: false };
     };
-    let is_over = now >= end || !stack.is_some_and(allows);
+    let is_over = now >= end || !has_begun(start, now) || !stack.is_some_and(allows);
     if phase(drill) == Some(DrillPhase::Active) {
         return if is_over { Step::GiveBack } else { Step::Send };
     }

@@ -102,7 +102,8 @@ fn a_store_is_away_from_the_start_to_the_end_and_never_longer() {
         active([drill], stack, at(seconds)).map(|active| active.store)
     };
     for (seconds, expected) in [
-        (-1, None),
+        (-6, None),
+        (-5, Some(Component::Cache)),
         (0, Some(Component::Cache)),
         (59, Some(Component::Cache)),
         (60, None),
@@ -219,6 +220,9 @@ fn the_steps_follow_the_times_and_the_requests() {
     let mut tally = tally(&drill, true);
     assert_eq!(step(&drill, Some(&stack), &tally, at(59)), Step::Send);
     assert_eq!(step(&drill, Some(&stack), &tally, at(60)), Step::GiveBack);
+    // The clock was corrected. Without an end, the store would be taken away again later.
+    assert_eq!(step(&drill, Some(&stack), &tally, at(-5)), Step::Send);
+    assert_eq!(step(&drill, Some(&stack), &tally, at(-6)), Step::GiveBack);
     assert_eq!(step(&drill, None, &tally, at(1)), Step::GiveBack);
     for halted in halted() {
         assert_eq!(step(&drill, Some(&halted), &tally, at(1)), Step::GiveBack);
