@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use shortener_operator_core::{
-    api::{Profile, ShortenerDrill, ShortenerDrillStatus, ShortenerStack},
-    plan::drills::{Refusal, Report, Tally, admit, begun, inconclusive, refused},
+    api::{ShortenerDrill, ShortenerDrillStatus, ShortenerStack},
+    plan::drills::{Refusal, Report, Tally, admit, begun, inconclusive, is_cached, refused},
 };
 use tokio::time::{sleep, timeout};
 
@@ -51,7 +51,8 @@ impl Worker {
         let jobs = way.target.jobs;
         let (start, length) = (now(), drill.spec.seconds.unsigned_abs().into());
         let end = start + Duration::from_secs(length);
-        let tally = Tally::new(drill.spec.store, (jobs, is_cached(&stack)), (start, end));
+        let cached = is_cached(&stack.spec, drill.spec.seconds);
+        let tally = Tally::new(drill.spec.store, (jobs, cached), (start, end));
         let report = Report {
             tally: &tally,
             now: start,
@@ -72,10 +73,10 @@ impl Worker {
         drill: &ShortenerDrill,
     ) -> Option<(ShortenerDrill, Arc<Prober>)> {
         let status = drill.status.clone().unwrap_or_default();
-        let cached = self.stack().is_some_and(|stack| is_cached(&stack));
         let start = status.start_time.as_ref()?.0;
         let end = status.end_time.as_ref()?.0;
-        let kinds = (status.jobs.is_some(), cached);
+        // The promises are in the last report.
+        let kinds = (status.jobs.is_some(), false);
         let tally = Tally::new(drill.spec.store, kinds, (start, end));
         let clock = self.shared.context.clock.clone();
         let code = status.code.clone().unwrap_or_default();
@@ -111,9 +112,4 @@ impl Worker {
             connect: self.shared.connect.clone(),
         })
     }
-}
-
-/// Returns true for a stack with a cache.
-fn is_cached(stack: &ShortenerStack) -> bool {
-    stack.spec.profiles.contains(&Profile::Caching)
 }

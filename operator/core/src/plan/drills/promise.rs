@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::api::{DrillPromise, DrillRequest, DrilledStore};
+use super::step::RECOVERY_LIMIT;
+use crate::api::{DrillPromise, DrillRequest, DrilledStore, Profile, ShortenerStackSpec};
 
 /// Longest time from a request that was not served to the next one that was, for a kind that is promised to be served: a
 /// single request that failed.
@@ -23,7 +24,15 @@ pub fn kinds(jobs: bool) -> impl Iterator<Item = (DrillRequest, Duration)> {
         .map(|(request, seconds)| (request, Duration::from_secs(seconds)))
 }
 
-/// Returns the promise for a kind of request while a store is away. `cached` is true for a stack with a cache.
+/// Returns true when the cache of a stack keeps a link from before a drill of so many seconds until the store is back.
+pub fn is_cached(spec: &ShortenerStackSpec, seconds: i32) -> bool {
+    let lifetime = Duration::from_secs(spec.cache.ttl_seconds.unsigned_abs().into());
+    let needed = Duration::from_secs(seconds.unsigned_abs().into()) + RECOVERY_LIMIT;
+    // The app varies the lifetime by up to a tenth.
+    spec.profiles.contains(&Profile::Caching) && lifetime * 9 / 10 > needed
+}
+
+/// Returns the promise for a kind of request while a store is away. `cached` is true if the cache keeps a link meanwhile.
 pub fn promise(store: DrilledStore, request: DrillRequest, cached: bool) -> DrillPromise {
     let is_served = match store {
         DrilledStore::Cache | DrilledStore::Vector | DrilledStore::Telemetry => true,
@@ -43,6 +52,8 @@ pub fn promise(store: DrilledStore, request: DrillRequest, cached: bool) -> Dril
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const PAGE: &str = include_str!("../../../../../docs/concepts.md");
@@ -103,6 +114,21 @@ mod tests {
         }
         let without_cache = unavailable(DrilledStore::Database, false);
         assert_eq!(without_cache, [CachedRedirect, UncachedCode, Create]);
+    }
+
+    #[test]
+    fn a_link_is_cached_if_it_outlives_the_drill_and_the_recovery() {
+        for (profiles, lifetime, seconds, expected) in [
+            (&["caching"][..], 3600, 600, true),
+            (&["caching"], 60, 120, false),
+            (&["caching"], 400, 60, false),
+            (&["caching"], 401, 60, true),
+            (&["queue"], 3600, 60, false),
+        ] {
+            let spec = json!({"profiles": profiles, "cache": {"ttlSeconds": lifetime}});
+            let spec = serde_json::from_value(spec).unwrap();
+            assert_eq!(is_cached(&spec, seconds), expected, "{lifetime} {seconds}");
+        }
     }
 
     #[test]

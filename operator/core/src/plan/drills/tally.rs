@@ -108,6 +108,7 @@ impl Tally {
         let known = |number: i64| number.clamp(0, MOST);
         for report in &status.requests {
             if let Some(kind) = self.kinds.get_mut(&report.request) {
+                kind.promise = report.promise;
                 kind.sent = known(report.sent);
                 kind.served = known(report.served);
                 let answers = report.answers.iter();

@@ -1,7 +1,7 @@
 //! Tables of the counts, of the report and of the verdict.
 
 use super::*;
-use crate::api::{DrillVerdict, JobReport, ShortenerDrillStatus};
+use crate::api::{DrillPromise, DrillVerdict, JobReport, ShortenerDrillStatus};
 
 /// Returns the status of a drill that is complete at this second, with its store back.
 fn completed(drill: &ShortenerDrill, tally: &Tally, second: i64) -> ShortenerDrillStatus {
@@ -250,4 +250,18 @@ fn a_report_that_somebody_has_edited_is_counted_on() {
     status.start_time = Some(Time(Timestamp::MAX));
     drill.status = Some(status);
     assert!(times(&drill).is_some());
+}
+
+#[test]
+fn an_operator_that_takes_over_keeps_the_promises() {
+    let drill = of_store("Database");
+    let reports = |tally: &Tally| {
+        let now = at(1);
+        reported(&drill, DrillPhase::Active, Report { tally, now })
+    };
+    let status = reports(&tally(&drill, true));
+    let second = tally(&drill, false).resumed(&status, at(1));
+    let redirects = &reports(&second).requests[0];
+    assert_eq!(redirects.request, DrillRequest::CachedRedirect);
+    assert_eq!(redirects.promise, DrillPromise::Served);
 }
