@@ -79,7 +79,8 @@ impl Running {
             "metadata": drill["metadata"], "spec": drill["spec"],
         }))
         .unwrap();
-        self.world.server.create(&drill);
+        let now = (self.world.context.clock)();
+        self.world.server.create_at(&drill, now);
     }
 
     async fn pass(&self, seconds: u64) {
@@ -109,6 +110,16 @@ impl Running {
             world: self.world.restart().await,
             pods: self.pods,
         }
+    }
+
+    /// Stops the operator, and starts another one after a time.
+    async fn without_operator(self, seconds: u64) -> Self {
+        let Self { world, pods } = self;
+        let (server, gateway) = (world.server.clone(), world.gateway.clone());
+        world.end().await;
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        let world = World::start_behind(server, gateway);
+        Self { world, pods }
     }
 
     /// Returns the reasons of the Events about the beginning and the end of drills.
@@ -362,12 +373,7 @@ async fn another_operator_ends_a_drill_that_one_has_begun() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drill_whose_end_passed_while_no_operator_ran_is_over_when_one_starts() {
-    let Running { world, pods } = Running::drilled("Cache").await;
-    let (server, gateway) = (world.server.clone(), world.gateway.clone());
-    world.end().await;
-    tokio::time::sleep(Duration::from_secs(300)).await;
-    let world = World::start_behind(server, gateway);
-    let running = Running { world, pods };
+    let running = Running::drilled("Cache").await.without_operator(300).await;
     assert!(running.is_away("acme-cache"), "nobody gave it back");
     running.pass(10).await;
     assert!(!running.is_away("acme-cache"));
@@ -379,6 +385,18 @@ async fn a_drill_whose_end_passed_while_no_operator_ran_is_over_when_one_starts(
         "{status:?}"
     );
     assert!(status.unobserved_seconds >= 290, "{status:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drill_that_was_created_while_no_operator_ran_does_not_begin_when_nobody_expects_it() {
+    for (seconds, phase) in [(240, DrillPhase::Active), (360, DrillPhase::Refused)] {
+        let running = Running::start(true).await;
+        running.drill("mine", "Cache");
+        let running = running.without_operator(seconds).await;
+        running.pass(10).await;
+        let status = running.status("mine");
+        assert_eq!(status.phase, Some(phase), "{seconds}: {status:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -93,7 +93,8 @@ impl Worker {
     fn admitted(&self, drill: &ShortenerDrill) -> Result<Arc<ShortenerStack>, Refusal> {
         let stack = self.stack();
         let open = self.shared.open(&self.stack);
-        admit(drill, open.iter().map(|drill| &**drill), stack.as_deref())?;
+        let open = open.iter().map(|drill| &**drill);
+        admit(drill, open, stack.as_deref(), (self.shared.context.clock)())?;
         stack.ok_or(Refusal::StackNotFound)
     }
 

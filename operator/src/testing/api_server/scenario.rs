@@ -28,15 +28,18 @@ impl FakeApiServer {
         &self,
         object: &K,
     ) -> K {
-        let key = key::<K>(
-            object.meta().namespace.as_deref().unwrap_or_default(),
-            object.meta().name.as_deref().unwrap(),
-        );
-        let mut wanted = serde_json::to_value(object).unwrap();
-        wanted["apiVersion"] = K::api_version(&()).into();
-        wanted["kind"] = K::kind(&()).into();
-        fields::update(&Value::Null, &mut wanted, USER);
+        let (key, wanted) = by_user(object);
         serde_json::from_value(self.change(|store| store.put(&key, wanted).0)).unwrap()
+    }
+
+    /// Does the same at this time.
+    pub fn create_at<K: Resource<DynamicType = ()> + Serialize>(
+        &self,
+        object: &K,
+        time: jiff::Timestamp,
+    ) {
+        let (key, wanted) = by_user(object);
+        self.change(|store| store.put_at(&key, wanted, &format!("{time:.0}")));
     }
 
     /// Adds a kind to the server, as its CustomResourceDefinition would.
@@ -232,6 +235,19 @@ const USER: Writer<'static> = Writer {
     operation: "Update",
     subresource: None,
 };
+
+/// Returns the key of an object, and the object as a user writes it.
+fn by_user<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> (Key, Value) {
+    let key = key::<K>(
+        object.meta().namespace.as_deref().unwrap_or_default(),
+        object.meta().name.as_deref().unwrap(),
+    );
+    let mut wanted = serde_json::to_value(object).unwrap();
+    wanted["apiVersion"] = K::api_version(&()).into();
+    wanted["kind"] = K::kind(&()).into();
+    fields::update(&Value::Null, &mut wanted, USER);
+    (key, wanted)
+}
 
 pub(super) fn key<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Key {
     let collection = Collection {

@@ -87,7 +87,12 @@ impl Store {
     }
 
     /// Stores an object as a real server would. Returns the stored object, and true if anything changed.
-    pub(super) fn put(&mut self, key: &Key, mut object: Value) -> (Value, bool) {
+    pub(super) fn put(&mut self, key: &Key, object: Value) -> (Value, bool) {
+        self.put_at(key, object, &time(self.version + 1))
+    }
+
+    /// Does the same, and a new object is created at this time.
+    pub(super) fn put_at(&mut self, key: &Key, mut object: Value, time: &str) -> (Value, bool) {
         let old = self.objects.get(key);
         let next = self.version + 1;
         if let Some((_, change)) = self
@@ -108,7 +113,7 @@ impl Store {
             }
             None => {
                 metadata["uid"] = format!("00000000-0000-4000-8000-{next:012x}").into();
-                metadata["creationTimestamp"] = time(next).into();
+                metadata["creationTimestamp"] = time.into();
                 metadata["generation"] = Value::Null;
             }
         }

@@ -1,5 +1,8 @@
 //! Which drills begin. A drill that is refused is never acted upon later.
 
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
 use kube_core::ResourceExt;
 
 use super::{component, is_over, phase};
@@ -12,11 +15,16 @@ use crate::{
     },
 };
 
+/// Longest time from the creation of a drill to its beginning: one leader after another needs a part of it.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// The reason for which a drill is refused, with the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no such stack, it is being deleted, or another operator has it.
     StackNotFound,
+    /// No operator ran when the drill was created, and nobody expects it any more.
+    Outdated,
     /// `drills.enabled` of the stack is false.
     DrillsNotAllowed,
     /// Nothing is applied to the stack: it is paused, stopped or only planned.
@@ -42,6 +50,7 @@ impl Refusal {
     pub fn reason(self) -> &'static str {
         match self {
             Self::StackNotFound => "StackNotFound",
+            Self::Outdated => "Outdated",
             Self::DrillsNotAllowed => "DrillsNotAllowed",
             Self::StackHalted => "StackHalted",
             Self::AnotherDrill => "AnotherDrill",
@@ -59,6 +68,9 @@ impl Refusal {
         match self {
             Self::StackNotFound => {
                 "this operator has no such ShortenerStack in the namespace of the drill: correct stackRef"
+            }
+            Self::Outdated => {
+                "no operator began the drill within five minutes, and nobody may expect it any more: create it again"
             }
             Self::DrillsNotAllowed => {
                 "the stack does not allow drills: set drills.enabled of the stack, and create the drill again"
@@ -99,11 +111,13 @@ pub fn admit<'a>(
     drill: &ShortenerDrill,
     others: impl IntoIterator<Item = &'a ShortenerDrill>,
     stack: Option<&ShortenerStack>,
+    now: Timestamp,
 ) -> Result<(), Refusal> {
     let stack = stack.filter(|stack| stack.metadata.deletion_timestamp.is_none());
     let stack = stack.ok_or(Refusal::StackNotFound)?;
     let spec = &stack.spec;
     let checks = [
+        (is_outdated(drill, now), Refusal::Outdated),
         (!spec.allows_drills(), Refusal::DrillsNotAllowed),
         (
             spec.paused || spec.stopped || is_plan_only(stack),
@@ -122,6 +136,11 @@ pub fn admit<'a>(
     ];
     let refusal = checks.into_iter().find(|(refuses, _)| *refuses);
     refusal.map_or(Ok(()), |(_, refusal)| Err(refusal))
+}
+
+fn is_outdated(drill: &ShortenerDrill, now: Timestamp) -> bool {
+    let created = drill.metadata.creation_timestamp.as_ref();
+    created.is_some_and(|created| now > created.0 + PATIENCE)
 }
 
 /// Returns true when another drill has begun, or would begin first.

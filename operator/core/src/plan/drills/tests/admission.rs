@@ -2,6 +2,20 @@
 
 use super::*;
 
+/// Returns the decision on a drill just after the creation of most.
+fn admit<'a>(
+    drill: &ShortenerDrill,
+    others: impl IntoIterator<Item = &'a ShortenerDrill>,
+    stack: Option<&ShortenerStack>,
+) -> Result<(), Refusal> {
+    super::admit(
+        drill,
+        others,
+        stack,
+        "2026-01-01T00:00:01Z".parse().unwrap(),
+    )
+}
+
 #[test]
 fn every_managed_store_of_a_healthy_stack_can_be_taken_away() {
     for store in ["Cache", "Queue", "Database", "Vector", "Telemetry"] {
@@ -109,9 +123,23 @@ fn there_is_one_drill_at_a_time_and_the_oldest_is_first() {
 }
 
 #[test]
+fn a_drill_that_nobody_expects_any_more_is_refused() {
+    let stack = stack(json!({}));
+    for (now, expected) in [
+        ("2026-01-01T00:05:00Z", Ok(())),
+        ("2026-01-01T00:05:01Z", Err(Refusal::Outdated)),
+    ] {
+        let now = now.parse().unwrap();
+        let found = super::admit(&of_store("Cache"), [], Some(&stack), now);
+        assert_eq!(found, expected, "{now}");
+    }
+}
+
+#[test]
 fn each_refusal_names_the_remedy() {
     for refusal in [
         Refusal::StackNotFound,
+        Refusal::Outdated,
         Refusal::DrillsNotAllowed,
         Refusal::StackHalted,
         Refusal::AnotherDrill,
