@@ -1,6 +1,6 @@
 //! Tests of the drills of a running stack, in virtual time.
 
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
 use http::StatusCode;
 use k8s_openapi::api::{
@@ -385,6 +385,47 @@ async fn a_drill_whose_end_passed_while_no_operator_ran_is_over_when_one_starts(
         "{status:?}"
     );
     assert!(status.unobserved_seconds >= 290, "{status:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drill_that_nobody_observes_to_its_end_is_not_broken() {
+    // The operator that takes over comes too late, or the stack has lost the way to its gateway.
+    for (probed, seconds) in [(true, 400), (false, 1)] {
+        let Running { world, pods } = Running::drilled("Cache").await;
+        if !probed {
+            world.edit_spec("acme", |spec| {
+                spec["gateway"]["endToEndProbe"] = Value::Null;
+            });
+        }
+        // The store starts slowly.
+        drop(pods);
+        let pods = AbortOnDropHandle::new(tokio::spawn(pending()));
+        let running = Running { world, pods }.without_operator(seconds).await;
+        running.pass(40).await;
+        let status = running.status("mine");
+        assert_eq!(status.phase, Some(DrillPhase::Complete), "{status:?}");
+        assert_eq!(
+            status.verdict,
+            Some(DrillVerdict::Inconclusive),
+            "{status:?}"
+        );
+        assert!(!running.is_away("acme-cache"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drill_of_a_stack_that_does_not_parse_is_not_for_an_operator_of_another_class() {
+    let Running { world, pods } = Running::drilled("Cache").await;
+    let server = world.server.clone();
+    world.end().await;
+    server.edit::<ShortenerStack>(NAMESPACE, "acme", |stack| {
+        stack["spec"]["paused"] = "no boolean".into();
+    });
+    let world = World::start_as("blue", server);
+    let running = Running { world, pods };
+    running.pass(60).await;
+    assert_eq!(running.phase("mine"), Some(DrillPhase::Active));
+    assert!(!running.is_away("acme-cache"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -76,6 +76,8 @@ impl Worker {
             return self.rest().await;
         }
         let running = match phase(drill) {
+            // Its class is not known, so the drill may be that of another operator. The reconcile gives the store back.
+            Some(_) if self.is_unreadable() => return self.rest().await,
             Some(DrillPhase::Active | DrillPhase::Recovering) => self.resume(drill).await,
             _ => match self.begin(drill).await {
                 Beginning::Begun(drill, prober) => Some((*drill, prober)),
@@ -109,6 +111,12 @@ impl Worker {
             Some(known) => is_of(&context.class, &known),
             None => context.has_listed_stacks(&self.stack.0),
         }
+    }
+
+    /// Returns true when the stack exists and does not parse.
+    fn is_unreadable(&self) -> bool {
+        let known = self.shared.context.known_stack(&self.stack);
+        known.is_some_and(|known| known.0.is_err())
     }
 
     /// Waits until the next attempt, or until something changes.

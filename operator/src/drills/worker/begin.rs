@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use shortener_operator_core::{
     api::{ShortenerDrill, ShortenerDrillStatus, ShortenerStack},
-    plan::drills::{Refusal, Report, Tally, admit, begun, inconclusive, is_cached, refused},
+    plan::drills::{
+        RECOVERY_LIMIT, Refusal, Report, Tally, admit, begun, inconclusive, is_cached, refused,
+    },
 };
 use tokio::time::{sleep, timeout};
 
@@ -67,7 +69,7 @@ impl Worker {
         Beginning::Begun(Box::new(drill), prober)
     }
 
-    /// Takes over a drill that another operator has begun.
+    /// Takes over a drill that another operator has begun. One whose requests cannot be sent is complete.
     pub(super) async fn resume(
         &self,
         drill: &ShortenerDrill,
@@ -80,9 +82,14 @@ impl Worker {
         let tally = Tally::new(drill.spec.store, kinds, (start, end));
         let clock = self.shared.context.clock.clone();
         let code = status.code.clone().unwrap_or_default();
-        let Some(way) = self.way().await else {
+        // Later, the link may have expired, and its requests would show nothing.
+        let is_late = clock() >= end + RECOVERY_LIMIT;
+        let way = if is_late { None } else { self.way().await };
+        let Some(way) = way else {
             let tally = tally.resumed(&status, clock());
-            self.finish(drill, &tally, false).await;
+            if !self.finish(drill, &tally, false).await {
+                self.rest().await;
+            }
             return None;
         };
         let tally = tally.resumed(&status, clock());

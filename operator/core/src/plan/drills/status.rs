@@ -138,11 +138,11 @@ fn judge(status: &ShortenerDrillStatus, tally: &Tally, is_back: bool) -> (DrillV
                 jobs.lost, jobs.accepted
             ),
         ),
-        _ if !is_back => (
+        (None, Some(doubt)) => inconclusive(&doubt),
+        (None, None) if !is_back => (
             DrillVerdict::Broken,
             "the store is not ready again: see the conditions of the stack".to_owned(),
         ),
-        (None, Some(doubt)) => inconclusive(&doubt),
         (None, None) => (
             DrillVerdict::Held,
             "users saw what the documentation promises".to_owned(),

@@ -197,14 +197,16 @@ impl Tally {
         jobs.accepted - jobs.done - jobs.lost - jobs.unknown
     }
 
-    /// Returns the report of every kind. `over` is true when no more requests are sent.
+    /// Returns the report of every kind. `over` is true when no more requests are sent: each should be served again then, unless
+    /// nothing is known for sure.
     pub(super) fn reports(&self, now: Timestamp, over: bool) -> Vec<RequestReport> {
+        let recovers = over && self.doubt().is_none();
         let kinds = self.kinds.iter();
         kinds
             .map(|(request, kind)| RequestReport {
                 request: *request,
                 promise: kind.promise,
-                kept: kind.keeps(now) && !(over && kind.sent > 0 && kind.recovery.is_none()),
+                kept: kind.keeps(now) && !(recovers && kind.recovery.is_none()),
                 sent: kind.sent,
                 served: kind.served,
                 answers: kind.answers.clone(),

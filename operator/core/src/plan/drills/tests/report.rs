@@ -121,7 +121,8 @@ fn another_answer_than_503_breaks_the_promise_of_503() {
 fn a_lost_job_and_a_store_that_is_not_back_break_a_drill() {
     let drill = of_store("Queue");
     let mut tally = tally(&drill, true);
-    (0..80).for_each(|second| serve(&mut tally, second, &[]));
+    (0..60).for_each(|second| serve(&mut tally, second, &[DrillRequest::Job]));
+    (60..80).for_each(|second| serve(&mut tally, second, &[]));
     let now = at(80);
     let never = complete(&drill, false, Report { tally: &tally, now });
     assert_eq!(never.verdict, Some(DrillVerdict::Broken));
@@ -132,6 +133,49 @@ fn a_lost_job_and_a_store_that_is_not_back_break_a_drill() {
         (lost.verdict, lost.jobs.unwrap().lost),
         (Some(DrillVerdict::Broken), 1)
     );
+}
+
+/// Returns the status of a drill of the queue that an operator took over after so many seconds, and of which it saw no end.
+fn taken_over(after: i64, before: impl FnOnce(&mut Tally)) -> ShortenerDrillStatus {
+    let drill = of_store("Queue");
+    let mut first = tally(&drill, true);
+    (0..20).for_each(|second| serve(&mut first, second, &[DrillRequest::Job]));
+    before(&mut first);
+    let report = |tally: &Tally, now| reported(&drill, DrillPhase::Active, Report { tally, now });
+    let now = at(19 + after);
+    let second = tally(&drill, true).resumed(&report(&first, at(19)), now);
+    complete(
+        &drill,
+        false,
+        Report {
+            tally: &second,
+            now,
+        },
+    )
+}
+
+#[test]
+fn an_operator_that_was_replaced_breaks_no_drill_and_what_the_first_one_saw_does() {
+    let nothing = |_: &mut Tally| {};
+    let lost = |tally: &mut Tally| {
+        let jobs = tally.jobs.as_mut().unwrap();
+        (jobs.accepted, jobs.lost) = (1, 1);
+    };
+    let gap = |tally: &mut Tally| tally.count(DrillRequest::Create, at(10), Answer::Status(500));
+    for (case, status, expected) in [
+        (
+            "replaced",
+            taken_over(30, nothing),
+            DrillVerdict::Inconclusive,
+        ),
+        ("at once", taken_over(1, nothing), DrillVerdict::Broken),
+        ("lost", taken_over(30, lost), DrillVerdict::Broken),
+        ("gap", taken_over(30, gap), DrillVerdict::Broken),
+    ] {
+        assert_eq!(status.verdict, Some(expected), "{case}: {status:?}");
+    }
+    let kept = |status: ShortenerDrillStatus| status.requests.iter().all(|report| report.kept);
+    assert!(kept(taken_over(30, nothing)));
 }
 
 #[test]
