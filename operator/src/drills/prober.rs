@@ -132,6 +132,11 @@ impl Prober {
         self.tally.lock().ends(at);
     }
 
+    /// Remembers that the pods of the store are gone.
+    pub(super) fn sees_away(&self) {
+        self.tally.lock().sees_away();
+    }
+
     /// Sends requests forever.
     pub(super) async fn run(&self) {
         let jobs = self.tally.lock().jobs.is_some();

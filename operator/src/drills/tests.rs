@@ -352,6 +352,23 @@ async fn nothing_is_taken_away_if_the_requests_do_not_work_before() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_drill_whose_store_stays_proves_nothing() {
+    for store in ["Cache", "Queue"] {
+        let running = Running::start(true).await;
+        let server = &running.world.server;
+        server.fail_kind::<StatefulSet>(Some(Fault::Refuse(403)));
+        running.drill("mine", store);
+        running.pass(120).await;
+        let status = running.status("mine");
+        assert_eq!(
+            status.verdict,
+            Some(DrillVerdict::Inconclusive),
+            "{status:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_operator_ends_a_drill_that_one_has_begun() {
     let running = Running::drilled("Cache").await;
     running.pass(20).await;

@@ -13,7 +13,7 @@ use shortener_operator_core::{
     api::{DrillPhase, ShortenerDrill, ShortenerDrillStatus, ShortenerStack},
     model::metadata::StackKey,
     plan::drills::{
-        Refusal, Report, Step, Tally, complete, is_over, phase, refused, reported, step,
+        Refusal, Report, Step, Tally, complete, is_away, is_over, phase, refused, reported, step,
     },
 };
 use tokio::{
@@ -139,9 +139,13 @@ impl Worker {
                     .await;
                 return;
             }
+            let stack = self.stack();
+            if stack.as_deref().is_some_and(|stack| is_away(&drill, stack)) {
+                prober.sees_away();
+            }
             let (now, tally) = ((context.clock)(), prober.tally());
             let report = Report { tally: &tally, now };
-            match step(&drill, self.stack().as_deref(), &tally, now) {
+            match step(&drill, stack.as_deref(), &tally, now) {
                 Step::Send if now.duration_since(told) < REPORT.try_into().unwrap_or_default() => {}
                 Step::Send => {
                     let phase = phase(&drill).unwrap_or(DrillPhase::Active);

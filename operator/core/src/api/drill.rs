@@ -124,7 +124,7 @@ pub enum DrillVerdict {
     Held,
     /// Users saw something worse.
     Broken,
-    /// Nothing is known: no requests were sent for a part of the time, or they were limited.
+    /// Nothing is known: no requests were sent for a part of the time, they were limited, or the store was never away.
     Inconclusive,
 }
 

@@ -166,14 +166,19 @@ fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> 
     })
 }
 
-/// Returns the verdict on a store that a drill takes away.
+/// Returns the verdict on a store that a drill takes away. It is not true as soon as no server is left.
 fn drilled(drill: &ActiveDrill, verdict: &Verdict) -> Verdict {
     let ActiveDrill { name, until, .. } = drill;
-    Verdict::no(
-        DRILL_ACTIVE,
-        format!("ShortenerDrill {name} keeps the store away until {until:.0}: delete the drill to end it now"),
-    )
-    .serving(verdict.serves)
+    let verb = if verdict.serves { "takes" } else { "keeps" };
+    let message = format!(
+        "ShortenerDrill {name} {verb} the store away until {until:.0}: delete the drill to end it now"
+    );
+    let holds = verdict.serves;
+    Verdict {
+        holds,
+        moves: holds,
+        ..Verdict::no(DRILL_ACTIVE, message).serving(holds)
+    }
 }
 
 /// Returns true when programs that exist keep their pod template because of a component.

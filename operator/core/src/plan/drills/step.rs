@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 
 use super::{allows, component, has_begun, phase, tally::Tally, times};
 use crate::{
     api::{DrillPhase, ShortenerDrill, ShortenerStack},
     plan::{
-        conditions::TELEMETRY_READY,
+        conditions,
         stores::{self, Definition},
     },
 };
@@ -54,13 +54,25 @@ pub fn step(
     }
 }
 
+/// Returns true when the pods of the store are gone because of an active drill.
+pub fn is_away(drill: &ShortenerDrill, stack: &ShortenerStack) -> bool {
+    let is_gone =
+        |found: &Condition| found.status == "False" && found.reason == conditions::DRILL_ACTIVE;
+    phase(drill) == Some(DrillPhase::Active) && condition(drill, stack).is_some_and(is_gone)
+}
+
 /// Returns true when the condition of the store is true.
 fn is_ready(drill: &ShortenerDrill, stack: &ShortenerStack) -> bool {
+    condition(drill, stack).is_some_and(|found| found.status == "True")
+}
+
+/// Returns the condition of the store.
+fn condition<'a>(drill: &ShortenerDrill, stack: &'a ShortenerStack) -> Option<&'a Condition> {
     let definition = stores::of(component(drill.spec.store));
     let own = |definition: &'static Definition| definition.condition.as_ref();
     let type_ = definition
         .and_then(own)
-        .map_or(TELEMETRY_READY, |own| own.type_);
-    let mut conditions = stack.status.iter().flat_map(|status| &status.conditions);
-    conditions.any(|condition| condition.type_ == type_ && condition.status == "True")
+        .map_or(conditions::TELEMETRY_READY, |own| own.type_);
+    let mut conditions = stack.status.as_ref()?.conditions.iter();
+    conditions.find(|condition| condition.type_ == type_)
 }

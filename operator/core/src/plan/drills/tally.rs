@@ -73,6 +73,8 @@ pub struct Tally {
     pub unobserved: i64,
     /// Time of the last request.
     observed: Timestamp,
+    /// True when the pods of the store were seen to be gone, or another operator may have seen it.
+    seen_away: bool,
 }
 
 impl Tally {
@@ -99,6 +101,7 @@ impl Tally {
             jobs: jobs.then(JobReport::default),
             unobserved: 0,
             observed: now,
+            seen_away: false,
         }
     }
 
@@ -135,6 +138,7 @@ impl Tally {
         let missed = since.map_or(0, |since| milliseconds(since.0, now));
         self.unobserved = known(status.unobserved_seconds) * 1000 + missed;
         self.observed = now;
+        self.seen_away = true;
         self
     }
 
@@ -168,6 +172,11 @@ impl Tally {
     /// Sets the time at which the store is given back.
     pub fn ends(&mut self, at: Timestamp) {
         self.end = self.end.min(at);
+    }
+
+    /// Remembers that the pods of the store are gone.
+    pub fn sees_away(&mut self) {
+        self.seen_away = true;
     }
 
     /// Returns the time of the last request.
@@ -230,10 +239,24 @@ impl Tally {
         if self.kinds.values().any(|kind| kind.is_often(LIMITED)) {
             return Some("rate limits refused requests of the operator".to_owned());
         }
-        let too_long = self.unobserved > duration(GAP_LIMIT);
-        too_long.then(|| {
-            format!("no requests were sent for {seconds} s, because the operator was replaced")
-        })
+        if self.unobserved > duration(GAP_LIMIT) {
+            return Some(format!(
+                "no requests were sent for {seconds} s, because the operator was replaced"
+            ));
+        }
+        let stayed = "the store was never seen to be away: see the conditions of the stack";
+        (!self.was_away()).then(|| stayed.to_owned())
+    }
+
+    /// Returns true when the store was away: some of the requests that need it got 503. If all are promised to be served, only
+    /// the state of its pods shows it.
+    fn was_away(&self) -> bool {
+        let needs = |kind: &&Kind| kind.promise == DrillPromise::Unavailable;
+        let mut needing = self.kinds.values().filter(needs).peekable();
+        match needing.peek() {
+            Some(_) => needing.any(|kind| kind.answers.contains_key(UNAVAILABLE)),
+            None => self.seen_away,
+        }
     }
 }
 

@@ -55,8 +55,11 @@ fn running() -> ShortenerDrill {
     drill
 }
 
+/// Returns a tally of a drill whose store was seen to be away.
 fn tally(drill: &ShortenerDrill, cached: bool) -> Tally {
-    Tally::new(drill.spec.store, (true, cached), (at(0), at(60)))
+    let mut tally = Tally::new(drill.spec.store, (true, cached), (at(0), at(60)));
+    tally.sees_away();
+    tally
 }
 
 fn condition(type_: &str, status: &str) -> Value {
@@ -212,6 +215,32 @@ fn the_condition_of_the_store_names_the_drill_and_its_end() {
         let words = "ShortenerDrill mine keeps the store away until 2027-01-15T08:01:00Z";
         assert!(verdict.message.contains(words), "{}", verdict.message);
     }
+}
+
+#[test]
+fn a_store_is_away_when_no_server_is_left() {
+    let stack = drilled(every_profile(), Component::Cache);
+    for (ready, away) in [(1, false), (0, true)] {
+        let live = live(Component::Cache, workload(0, ready));
+        let verdicts = conditions::components(View {
+            stack: &stack,
+            live: &live,
+        });
+        let (_, verdict) = verdicts
+            .iter()
+            .find(|(found, _)| *found == "CacheReady")
+            .unwrap();
+        let status = if verdict.holds { "True" } else { "False" };
+        let mut condition = condition("CacheReady", status);
+        condition["reason"] = verdict.reason.into();
+        let stack = self::stack(json!({"status": {"conditions": [condition]}}));
+        assert_eq!(is_away(&running(), &stack), away);
+        let mut over = running();
+        over.status.as_mut().unwrap().phase = Some(DrillPhase::Recovering);
+        assert!(!is_away(&over, &stack));
+    }
+    let fault = json!({"status": {"conditions": [condition("CacheReady", "False")]}});
+    assert!(!is_away(&running(), &self::stack(fault)));
 }
 
 #[test]

@@ -62,6 +62,26 @@ fn a_promise_is_held_or_broken() {
 }
 
 #[test]
+fn a_store_that_was_never_away_proves_nothing() {
+    for (store, refused, expected) in [
+        ("Cache", &[][..], DrillVerdict::Inconclusive),
+        ("Vector", &[], DrillVerdict::Inconclusive),
+        ("Queue", &[], DrillVerdict::Inconclusive),
+        ("Database", &[], DrillVerdict::Inconclusive),
+        ("Queue", &[DrillRequest::Job], DrillVerdict::Held),
+        ("Database", &[DrillRequest::Create], DrillVerdict::Held),
+        ("Cache", &[DrillRequest::Create], DrillVerdict::Broken),
+    ] {
+        let drill = of_store(store);
+        let mut tally = Tally::new(drill.spec.store, (true, true), (at(0), at(60)));
+        (0..60).for_each(|second| serve(&mut tally, second, refused));
+        (60..80).for_each(|second| serve(&mut tally, second, &[]));
+        let status = completed(&drill, &tally, 80);
+        assert_eq!(status.verdict, Some(expected), "{store}: {status:?}");
+    }
+}
+
+#[test]
 fn the_report_has_counts_gaps_and_the_time_of_recovery() {
     let drill = of_store("Queue");
     let mut tally = tally(&drill, true);
