@@ -2,9 +2,13 @@
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret, networking::v1::NetworkPolicy};
 use serde_json::json;
-use shortener_operator_core::model::{
-    cloud_native_pg::{Cluster, OPERATOR_VERSION},
-    pooler::{HOST_SETTING, Pooler},
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::{
+        cloud_native_pg::{Cluster, HIBERNATION, OPERATOR_VERSION},
+        drill::DRILL,
+        pooler::{HOST_SETTING, Pooler},
+    },
 };
 
 use crate::testing::{
@@ -165,6 +169,30 @@ async fn a_cluster_that_the_spec_no_longer_names_outlives_the_stack_if_data_is_k
         world.settle().await;
         assert_eq!(world.child_writes(), Vec::<String>::new());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_a_drill_has_stopped_wakes_for_the_next_stack_of_the_name() {
+    let world = world(true).await;
+    begin(&world, "1.30.0").await;
+    serve(&world).await;
+    let server = &world.server;
+    server.edit::<Cluster>(NAMESPACE, "acme-pg", |cluster| {
+        cluster["metadata"]["annotations"][HIBERNATION] = json!("on");
+        cluster["metadata"]["annotations"][DRILL] = json!("mine");
+    });
+    server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    world.settle().await;
+    let annotations = || {
+        let cluster: Cluster = server.get(NAMESPACE, "acme-pg").unwrap();
+        cluster.metadata.annotations.unwrap()
+    };
+    assert_eq!(annotations()[HIBERNATION], "on", "it outlives the stack");
+    let spec = json!({"database": {"cloudNativePG": {}}});
+    server.create(&stored_stack(spec));
+    world.settle().await;
+    assert_eq!(annotations()[HIBERNATION], "off");
+    assert!(!annotations().contains_key(DRILL));
 }
 
 #[tokio::test(start_paused = true)]
