@@ -15,6 +15,8 @@ pub struct Backup {
     pub suspended: bool,
     /// Image of a PostgreSQL server that reads the database.
     pub image: String,
+    /// Image of the app of the operator's release, whatever image the stack's app has.
+    pub app_image: String,
     pub place: BackupPlace,
     pub verification: Option<Verification>,
     /// The stack's resource in YAML, with its name and its spec.

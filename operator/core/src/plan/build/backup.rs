@@ -73,7 +73,7 @@ pub fn cron_job(stack: &ValidatedStack) -> Option<CronJob> {
         secrets.map(|(name, secret)| volume::optional_secret(name, secret.name_any(), None)),
     );
     let dump = dump(stack, backup);
-    let mut first: Vec<Container> = authorities(stack).into_iter().collect();
+    let mut first: Vec<Container> = authorities(stack, backup).into_iter().collect();
     let last = match backup.place.bucket() {
         None => dump,
         Some(bucket) => {
@@ -134,9 +134,10 @@ fn secrets(stack: &ValidatedStack) -> Vec<Secret> {
 }
 
 /// Returns the container that copies the certificates of the public authorities, if the database's may have to be verified by
-/// them.
-fn authorities(stack: &ValidatedStack) -> Option<Container> {
+/// them. An earlier app of the stack, or a user's own, could not.
+fn authorities(stack: &ValidatedStack, backup: &Backup) -> Option<Container> {
     verifies(stack).then(|| Container {
+        image: Some(backup.app_image.clone()),
         volume_mounts: Some(vec![volume::mount(TEMPORARY, "/tmp")]),
         ..app::authorities(stack, AUTHORITIES)
     })
@@ -275,7 +276,9 @@ mod tests {
         let copied = Some((Some(image), Some(arguments.clone())));
         let stack = minimal_stack;
         assert_eq!(authorities(stack().external_database_over_tls()), copied);
-        assert_eq!(authorities(stack().external_database()), copied);
+        let mut earlier = stack().external_database();
+        earlier.app.pod.image = "registry.example/app:earlier".to_owned();
+        assert_eq!(authorities(earlier), copied);
         let mut unverified = stack().external_database_over_tls();
         let Some(Store::External { tls: Some(tls), .. }) = &mut unverified.database else {
             panic!("the database is external");

@@ -57,6 +57,7 @@ pub(super) fn backup(
         keep: backup.keep,
         suspended: backup.suspend || spec.stopped,
         image: image.unwrap_or(&defaults.images.postgres).clone(),
+        app_image: defaults.images.app.clone(),
         place,
         verification,
         resource: resource(stack),

@@ -12,11 +12,8 @@ given() {
   printf '%s' "${value%"${value##*[!$'\r\n']}"}"
 }
 
-# decoded <text>: prints a part of a URL without its escapes.
-decoded() {
-  local text=${1//\\/\\\\}
-  printf '%b' "${text//%/\\x}"
-}
+# decoded <text>: prints a part of a URL without its escapes. A percent sign may stand for itself.
+decoded() { printf '%b' "$(sed 's/\\/\\\\/g; s/%\([0-9A-Fa-f]\{2\}\)/\\x\1/g' <<<"$1")"; }
 
 # set_to <variable> <value>: exports a setting to PostgreSQL's programs if it has a value.
 set_to() {
@@ -66,10 +63,12 @@ set_given() { set_to "$1" "$(given "$2")"; }
 
 # Translates the settings of the stack's programs into those of PostgreSQL's.
 connect() {
-  local url
+  local url host
   url=$(given DATABASE_URL)
   if [[ -n $url ]]; then of_url "$url"; fi
-  set_given PGHOST DATABASE_HOST
+  host=$(given DATABASE_HOST)
+  host=${host#\[}
+  set_to PGHOST "${host%\]}"
   set_given PGPORT DATABASE_PORT
   set_given PGDATABASE DATABASE_NAME
   set_given PGUSER DATABASE_USERNAME

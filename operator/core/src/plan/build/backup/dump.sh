@@ -31,7 +31,8 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SELECT pg_export_snapshot() AS snapshot \gset
 \setenv SNAPSHOT :snapshot
 \setenv SCHEMA :schema
-\! pg_dump --dbname="$CONNECTION" --snapshot="$SNAPSHOT" --schema="\"$SCHEMA\"" --format=custom --compress=zstd --lock-wait-timeout=600s --file="$DUMP"
+-- psql has waited for other locks already. What waits now waits for psql, and could not end before this does.
+\! pg_dump --dbname="$CONNECTION" --snapshot="$SNAPSHOT" --schema="\"$SCHEMA\"" --format=custom --compress=zstd --lock-wait-timeout=5s --file="$DUMP"
 \if :SHELL_ERROR
   \quit
 \endif

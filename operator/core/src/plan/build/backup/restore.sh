@@ -19,7 +19,11 @@ SQL
     sql --set manifest="$manifest" --set tables="$tables" <<'SQL'
 SELECT format('table %s: %s in manifest.json, %s after the restore', key, coalesce(source.value::text, 'nothing'), coalesce(copy.value::text, 'nothing'))
 FROM jsonb_each(:'manifest'::jsonb -> 'tables') AS source FULL JOIN jsonb_each(:'tables'::jsonb) AS copy USING (key)
-WHERE source.value IS DISTINCT FROM copy.value
+WHERE source.value IS DISTINCT FROM copy.value AND NOT EXISTS (
+  -- Backups of earlier releases describe the tables of extensions too.
+  SELECT FROM pg_catalog.pg_depend JOIN pg_catalog.pg_class ON classid = 'pg_catalog.pg_class'::regclass AND objid = pg_class.oid
+  WHERE deptype = 'e' AND relname = key AND relnamespace = quote_ident(current_schema())::regnamespace
+)
 ORDER BY key LIMIT 5
 SQL
   )
