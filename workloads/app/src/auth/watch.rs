@@ -130,7 +130,7 @@ impl Watcher {
             return;
         };
         for client in &keys.without_scopes {
-            tracing::info!(
+            tracing::warn!(
                 event = "key_without_scopes",
                 auth.client = &**client,
                 "key_without_scopes"

@@ -249,6 +249,7 @@ async fn the_log_names_the_client_and_never_a_key() {
     lines.push(ignored);
     let unbounded = process.event("key_without_scopes").await;
     assert_eq!(unbounded["auth.client"], "shop");
+    assert_eq!(unbounded["level"], "WARN");
     lines.push(unbounded);
     let (public, _) = addresses(&mut process).await;
     for (key, status, client) in [
