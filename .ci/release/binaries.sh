@@ -77,11 +77,14 @@ keep() {
 }
 
 if (($# == 0)); then set -- "${image_targets[@]}"; fi
+# First what all targets need: a compiler that is missing must not cost the time of compiling for another target.
 for target in "$@"; do
   system_of "$target" >/dev/null
   architecture_of "$target" >/dev/null
   rustup target list --installed | grep -x "$target" >/dev/null || step "Add the target $target" rustup target add "$target"
   cross_compiler "$target"
+done
+for target in "$@"; do
   step "Compile for $target (profile $profile)" compile "$target"
   keep "$target"
 done

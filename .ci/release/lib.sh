@@ -7,7 +7,7 @@
 #   RELEASE_OUT        the folder for all output, dist/release by default
 #   IMAGE_REPOSITORY   the registry that users pull from; the operator is compiled with it, and the chart names it
 #   PUSH_TO            the registry that push.sh pushes to, IMAGE_REPOSITORY by default; one on loopback for a rehearsal
-#   IMAGE_TARGETS      the targets that each image is made for, all by default; fewer only in a rehearsal
+#   IMAGE_TARGETS      the targets that each image is made for, all by default; fewer only without a tag
 
 source "$(dirname "${BASH_SOURCE[0]}")/../../e2e/checks/lib.sh"
 
