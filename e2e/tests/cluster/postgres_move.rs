@@ -86,7 +86,12 @@ async fn the_steps_of_the_page_lose_no_acknowledged_link() -> Result<()> {
         step(&stack, "**Step 1**").await?;
         let image = json!({"image": space.settings.postgres_17_image});
         stack.edit(json!({"database": {"managed": image}})).await?;
-        paste(&stack, &format!("{back}\n{}", commands("**To go back**")?)).await?;
+        let printed = paste(&stack, &format!("{back}\n{}", commands("**To go back**")?)).await?;
+        // The new volume is kept too.
+        ensure!(
+            printed.matches("persistentvolume/").count() == 2,
+            "{printed}"
+        );
         runs(&stack, "17").await?;
 
         step(&stack, "**Step 1**").await?;
