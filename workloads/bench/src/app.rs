@@ -52,6 +52,12 @@ impl Environment {
             .with("LIMIT_SHORTEN_PER_MINUTE", 0)
     }
 
+    /// Counts no clicks.
+    #[must_use]
+    pub fn without_clicks(self) -> Self {
+        self.with("CLICKS_ENABLED", false)
+    }
+
     /// Describes what differs from a stack whose spec says nothing.
     pub fn differences(&self) -> String {
         if self.different.is_empty() {

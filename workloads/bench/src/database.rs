@@ -146,12 +146,13 @@ impl Database {
         ))
     }
 
-    /// Counts a click on every link on each of these days, and returns the bytes of one link's clicks of one day.
+    /// Counts a click on every link on each of so many past days, and returns the bytes of one link's clicks of one day.
     ///
     /// # Errors
     /// Fails if the database does.
     pub async fn room_of_clicks(&mut self, links: usize, days: i32) -> Result<String> {
-        for day in 0..days {
+        // There may be clicks of today.
+        for day in 1..=days {
             // In the order of a hash, as the codes of real clicks arrive in no order.
             let clicks = "INSERT INTO clicks (code, day, people, bots) \
                           SELECT code, current_date - $1, 1, 0 FROM links ORDER BY hashtext(code)";
@@ -177,4 +178,31 @@ impl Database {
 /// Returns the part of a sum that each of so many has.
 fn each(sum: i64, number: usize) -> f64 {
     sum as f64 / number.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use shortener_app::store::migrate::migrate;
+    use shortener_testing::database::TestDatabase;
+    use sqlx::{ConnectOptions, Executor};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn clicks_of_today_do_not_hinder_those_that_are_added() {
+        let server = TestDatabase::new().await;
+        migrate((*server).clone(), COUNTED).await.unwrap();
+        let mut database = Database(server.connect().await.unwrap());
+        for statement in [
+            "INSERT INTO links (code, url, host) VALUES ('a', 'https://a.example/', 'a.example')",
+            "INSERT INTO clicks (code, day, people, bots) VALUES ('a', current_date, 1, 0)",
+        ] {
+            database.0.execute(statement).await.unwrap();
+        }
+        let room = database.room_of_clicks(1, 3).await.unwrap();
+        assert!(room.contains("bytes, of which"), "{room}");
+        let rows = sqlx::query_scalar("SELECT count(*) FROM clicks");
+        let rows: i64 = rows.fetch_one(&mut database.0).await.unwrap();
+        assert_eq!(rows, 4);
+    }
 }

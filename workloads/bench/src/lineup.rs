@@ -100,10 +100,7 @@ impl Lineup {
                 cached.clone().without_limits().with("RUST_LOG", "off"),
             ),
             (CACHED_FREE, cached.clone().without_limits()),
-            (
-                CACHED_UNCOUNTED,
-                cached.clone().with("CLICKS_ENABLED", false),
-            ),
+            (CACHED_UNCOUNTED, cached.clone().without_clicks()),
             (CACHED, cached),
             (TRACED, traced),
             (DATABASE, Environment::default()),
