@@ -21,6 +21,9 @@ const OPERATED: [(&str, &str); 2] = [
     ("MIMALLOC_ALLOW_THP", "0"),
 ];
 
+/// The setting that counts clicks, as a stack does whose spec says nothing.
+const CLICKS: &str = "CLICKS_ENABLED";
+
 /// The settings of one app. It has those of the operator's Deployment, and these.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
@@ -55,7 +58,29 @@ impl Environment {
     /// Counts no clicks.
     #[must_use]
     pub fn without_clicks(self) -> Self {
-        self.with("CLICKS_ENABLED", false)
+        self.with(CLICKS, false)
+    }
+
+    /// Returns true if the app has a cache.
+    #[must_use]
+    pub fn has_cache(&self) -> bool {
+        self.has_store("CACHE_URL")
+    }
+
+    /// Returns true if the app exports traces and log records to a collector.
+    #[must_use]
+    pub fn exports(&self) -> bool {
+        self.has_store("OTEL_EXPORTER_OTLP_ENDPOINT")
+    }
+
+    fn has_store(&self, store: &str) -> bool {
+        self.stores.iter().any(|(name, _)| *name == store)
+    }
+
+    /// Returns true if the app counts clicks.
+    #[must_use]
+    pub fn counts_clicks(&self) -> bool {
+        !self.different.iter().any(|(name, _)| *name == CLICKS)
     }
 
     /// Describes what differs from a stack whose spec says nothing.
@@ -76,7 +101,7 @@ impl Environment {
     /// Fails if it does not start.
     pub async fn start(&self, program: &Path) -> Result<Arc<Server>> {
         let server = self.launch(program).await?;
-        if self.stores.iter().any(|(name, _)| *name == "CACHE_URL") {
+        if self.has_cache() {
             wait_until_ok(async || {
                 let up = load::metric(server.address, "cache_up").await?;
                 ensure!(up == 1, "the app is not connected to its cache");
@@ -157,6 +182,18 @@ mod tests {
                 "{lines} is not in {DEPLOYMENT}"
             );
         }
+    }
+
+    #[test]
+    fn an_environment_tells_what_its_app_has() {
+        let app = Environment::default();
+        let has = |app: &Environment| [app.has_cache(), app.exports(), app.counts_clicks()];
+        assert_eq!(has(&app), [false, false, true]);
+        assert_eq!(has(&app.clone().without_clicks()), [false; 3]);
+        let app = app.store("CACHE_URL", "redis://a");
+        assert_eq!(has(&app), [true, false, true]);
+        let app = app.store("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a");
+        assert_eq!(has(&app), [true; 3]);
     }
 
     #[test]

@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use rustix::process::{Resource, getrlimit};
 
 use crate::{
-    contender::{Contender, dropped_lines},
+    contender::Contender,
     lineup::{Lineup, MAP},
-    load,
+    load, losses,
     memory::mebibytes,
     requests::any_link,
     rounds,
@@ -98,11 +98,11 @@ pub async fn measure(settings: &Settings, lineup: &Lineup) -> Result<(Vec<Row>, 
     .await?;
     if let Some(app) = contenders.last() {
         let memory = app.memory()?.context("the app has no memory")?;
-        notes.push(dropped_lines(std::slice::from_ref(app), &rows).await?);
         notes.push(format!(
             "Highest memory of the app with the most connections: {}.",
             mebibytes(memory.peak)
         ));
+        notes.push(losses::note(&rows));
     }
     Ok((rows, notes))
 }

@@ -1,6 +1,6 @@
 //! The contenders: servers, and the load that they get in turn.
 
-use std::{borrow::Borrow, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use shortener_testing::otlp::Sink;
@@ -11,6 +11,7 @@ use crate::{
     cpu,
     exchange::Script,
     load::{self, Client},
+    losses::Counts,
     memory::Memory,
     sample::{Row, Sample},
     server::Server,
@@ -20,9 +21,6 @@ use crate::{
 const SILENCE: Duration = Duration::from_millis(1500);
 /// The interval at which the collector is looked at.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// The metric of log lines that the app dropped.
-const DROPPED_LINES: &str = "log_dropped_lines_total";
 
 /// A server with its load.
 pub struct Contender {
@@ -41,6 +39,8 @@ pub struct Contender {
     pub app: Option<Environment>,
     /// The collector of its spans, if it has one of its own.
     pub collector: Option<Sink>,
+    /// True if the cache of its app has room for a part of the links only, so that misses belong to its work.
+    pub has_small_cache: bool,
 }
 
 impl Contender {
@@ -60,6 +60,7 @@ impl Contender {
             script,
             app: None,
             collector: None,
+            has_small_cache: false,
         }
     }
 
@@ -104,17 +105,19 @@ impl Contender {
     /// Makes this number of requests over these connections.
     ///
     /// # Errors
-    /// Fails if a response is wrong.
+    /// Fails if a response is wrong, or if the app does not tell what it left out.
     pub async fn sample_over(&self, clients: Vec<Client>, requests: usize) -> Result<Sample> {
+        let before = Counts::of(self).await?;
         // They stay open until the CPU time was read, because closing them is no part of a request.
         let mut open = Vec::new();
         let work = async {
             open = load::drive(clients, requests, &self.script).await?;
             anyhow::Ok(())
         };
-        let sample = Sample::take(requests, || self.cpu(), work, self.rest()).await;
+        let mut sample = Sample::take(requests, || self.cpu(), work, self.rest()).await?;
         drop(open);
-        sample
+        sample.lost = Counts::of(self).await?.since(&before);
+        Ok(sample)
     }
 
     fn cpu(&self) -> Result<Vec<Duration>> {
@@ -144,20 +147,10 @@ impl Contender {
     }
 
     /// Returns the server with the app, if there is one.
-    fn server_of_app(&self) -> Option<&Server> {
+    #[must_use]
+    pub fn server_of_app(&self) -> Option<&Server> {
         self.app.as_ref()?;
         Some(self.behind.as_ref().unwrap_or(&self.entry))
-    }
-
-    /// Returns the value of a series in the metrics of the app; 0 if there is no app, or no series.
-    ///
-    /// # Errors
-    /// Fails if the app does not tell.
-    pub async fn metric(&self, series: &str) -> Result<u64> {
-        match self.server_of_app() {
-            Some(server) => load::metric(server.address, series).await,
-            None => Ok(0),
-        }
     }
 
     /// Waits until the collector has all spans of the requests so far: exporting them is a part of their cost.
@@ -173,47 +166,5 @@ impl Contender {
                 (taken, since) = (now, Instant::now());
             }
         }
-    }
-}
-
-/// Describes the lines of the log that the apps dropped because the benchmark did not read them in time. A dropped line
-/// costs less than a written one: above one of a hundred, the row is not valid.
-///
-/// # Errors
-/// Fails if an app does not tell.
-pub async fn dropped_lines(contenders: &[impl Borrow<Contender>], rows: &[Row]) -> Result<String> {
-    let mut note = "Lines of the log that were dropped: 0".to_owned();
-    for contender in contenders.iter().map(Borrow::borrow) {
-        let rows = rows.iter().filter(|row| row.name == contender.name);
-        let samples = rows.flat_map(|row| &row.samples);
-        let requests: usize = samples.map(|sample| sample.requests).sum();
-        let dropped = contender.metric(DROPPED_LINES).await?;
-        if dropped > 0 {
-            let verdict = verdict(dropped, requests as u64);
-            note.push_str(&format!("; {dropped} by \"{}\"{verdict}", contender.name));
-        }
-    }
-    note.push('.');
-    Ok(note)
-}
-
-/// Returns the verdict on a row of which a part was dropped instead of handled.
-pub fn verdict(dropped: u64, all: u64) -> &'static str {
-    match 100 * dropped > all {
-        true => {
-            " (too many: the row is not valid; run it with fewer --connections, or with nothing else on the machine)"
-        }
-        false => "",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_row_is_valid_while_one_of_a_hundred_is_dropped() {
-        assert_eq!(verdict(1, 100), "");
-        assert!(verdict(2, 100).contains("not valid"));
     }
 }

@@ -12,10 +12,10 @@ use shortener_testing::servers;
 
 use crate::{
     app::Environment,
-    contender::{Contender, dropped_lines},
+    contender::Contender,
     cpu,
     footprint::{Footprint, Meter},
-    load, nginx,
+    load, losses, nginx,
     requests::{JOB, jobs},
     rounds,
     sample::{Row, Sample},
@@ -105,8 +105,8 @@ impl Jobs {
         .await?;
         let sum = added_up(&rows[0], &rows[1]);
         rows.insert(2, sum);
-        let lines = dropped_lines(std::slice::from_ref(&self.app), &rows).await?;
-        Ok((rows, vec![lines]))
+        let notes = vec![losses::note(&rows)];
+        Ok((rows, notes))
     }
 
     /// Measures what the app takes beside time.

@@ -97,11 +97,19 @@ pub async fn run(
     Ok(())
 }
 
-/// Returns the value of a series in the metrics of a server; 0 if the series does not exist.
+/// Returns the value of a series in the metrics of a server.
 ///
 /// # Errors
-/// Fails if the server returns no metrics.
+/// Fails if the server returns no metrics, or none with this series.
 pub async fn metric(address: SocketAddr, series: &str) -> Result<u64> {
+    value(&metrics(address).await?, series)
+}
+
+/// Returns the metrics of a server.
+///
+/// # Errors
+/// Fails if the server returns none.
+pub async fn metrics(address: SocketAddr) -> Result<String> {
     let mut client = Client::connect(address).await?;
     let metrics = Exchange {
         request: b"GET /metrics HTTP/1.1\r\nHost: bench.test\r\n\r\n".to_vec(),
@@ -109,10 +117,18 @@ pub async fn metric(address: SocketAddr, series: &str) -> Result<u64> {
         line: String::new(),
     };
     client.exchange(&metrics).await?;
-    let text = String::from_utf8_lossy(&client.buffer);
-    let mut lines = text.lines();
+    Ok(String::from_utf8_lossy(&client.buffer).into_owned())
+}
+
+/// Returns the value of a series in metrics.
+///
+/// # Errors
+/// Fails without this series: a count that is never found would be a zero for ever.
+pub fn value(metrics: &str, series: &str) -> Result<u64> {
+    let mut lines = metrics.lines();
     let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    value.map_or(Ok(0), |value| Ok(value.trim().parse()?))
+    let value = value.with_context(|| format!("the server has no series {series}"))?;
+    Ok(value.trim().parse()?)
 }
 
 impl Client {
@@ -240,11 +256,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_series_is_found_by_its_whole_name_and_is_zero_without_one() {
+    async fn a_series_is_found_by_its_whole_name_and_is_an_error_without_one() {
         let address =
             server(b"HTTP/1.1 200 OK\r\ncontent-length: 18\r\n\r\nhits 12\nhits_all 9").await;
         assert_eq!(metric(address, "hits").await.unwrap(), 12);
         assert_eq!(metric(address, "hits_all").await.unwrap(), 9);
-        assert_eq!(metric(address, "hit").await.unwrap(), 0);
+        let error = metric(address, "hit").await.unwrap_err();
+        assert_eq!(error.to_string(), "the server has no series hit");
     }
 }

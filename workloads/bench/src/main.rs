@@ -19,6 +19,7 @@ mod latency;
 mod lineup;
 mod links;
 mod load;
+mod losses;
 mod machine;
 mod memory;
 mod nginx;

@@ -3,23 +3,19 @@
 use anyhow::{Result, ensure};
 
 use crate::{
-    contender::{Contender, dropped_lines, verdict},
+    contender::Contender,
     lineup::{Lineup, TRACED},
-    rounds,
+    losses, rounds,
     sample::Row,
     settings::Settings,
 };
 
-const MISSES: &str = r#"cache_requests_total{result="miss"}"#;
-const DROPPED_SPANS: &str = r#"otel_dropped_total{signal="traces"}"#;
-
 /// Measures every contender; also returns notes on the results.
 ///
 /// # Errors
-/// Fails if a response is wrong.
+/// Fails if a response is wrong, or if no span was exported.
 pub async fn measure(settings: &Settings, lineup: &Lineup) -> Result<(Vec<Row>, Vec<String>)> {
     let contenders = &lineup.contenders;
-    let before = misses(contenders).await?;
     let mut rows: Vec<Row> = contenders.iter().map(Contender::row).collect();
     let (rounds, time) = (settings.rounds, settings.time_of_redirects());
     let (connections, requests) = (settings.connections, settings.requests);
@@ -27,33 +23,9 @@ pub async fn measure(settings: &Settings, lineup: &Lineup) -> Result<(Vec<Row>, 
         contenders[place].sample(connections, requests).await
     })
     .await?;
-    let missed = misses(contenders).await? - before;
-    let notes = vec![
-        format!("Redirects that missed the cache: {missed}."),
-        dropped_lines(contenders, &rows).await?,
-        spans(lineup).await?,
-    ];
-    Ok((rows, notes))
-}
-
-async fn misses(contenders: &[Contender]) -> Result<u64> {
-    let mut misses = 0;
-    for contender in contenders {
-        misses += contender.metric(MISSES).await?;
-    }
-    Ok(misses)
-}
-
-/// Describes the exported spans.
-async fn spans(lineup: &Lineup) -> Result<String> {
     let taken = lineup.collector.spans_taken();
-    let mut dropped = 0;
-    for contender in &lineup.contenders {
-        dropped += contender.metric(DROPPED_SPANS).await?;
-    }
     ensure!(taken > 0, "\"{TRACED}\" has exported no span");
-    let verdict = verdict(dropped, taken + dropped);
-    Ok(format!(
-        "Spans accepted by the collector: {taken}; spans dropped: {dropped}{verdict}."
-    ))
+    let spans = format!("Spans that the collector accepted: {taken}.");
+    let notes = vec![spans, losses::note(&rows)];
+    Ok((rows, notes))
 }

@@ -8,6 +8,8 @@ use std::{
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::losses::Loss;
+
 /// One round of one contender.
 #[derive(Clone, Debug)]
 pub struct Sample {
@@ -16,6 +18,8 @@ pub struct Sample {
     pub elapsed: Duration,
     /// CPU time of each server on the way of the requests.
     pub cpu: Vec<Duration>,
+    /// What the app left out.
+    pub lost: Vec<Loss>,
 }
 
 impl Sample {
@@ -41,6 +45,7 @@ impl Sample {
             cpu: spent
                 .map(|(after, before)| after.saturating_sub(before))
                 .collect(),
+            lost: Vec::new(),
         })
     }
 
@@ -51,6 +56,7 @@ impl Sample {
             requests: self.requests,
             elapsed: self.elapsed + other.elapsed,
             cpu: [self.cpu.as_slice(), other.cpu.as_slice()].concat(),
+            lost: [self.lost.as_slice(), other.lost.as_slice()].concat(),
         }
     }
 
@@ -182,6 +188,7 @@ pub mod testing {
             requests: 1000,
             elapsed: Duration::from_millis(100),
             cpu: vec![Duration::from_millis(*cpu)],
+            lost: Vec::new(),
         });
         Row {
             name,
@@ -189,6 +196,17 @@ pub mod testing {
             settings: String::new(),
             samples: samples.collect(),
         }
+    }
+
+    /// Returns a row whose app dropped so many spans in each round.
+    pub fn losing(mut row: Row, number: u64) -> Row {
+        for sample in &mut row.samples {
+            let what = "spans dropped";
+            sample
+                .lost
+                .extend((number > 0).then_some(Loss { what, number }));
+        }
+        row
     }
 }
 

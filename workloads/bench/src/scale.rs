@@ -10,10 +10,10 @@ use tokio::{
 
 use crate::{
     app::{self, Environment},
-    contender::{Contender, dropped_lines},
+    contender::Contender,
     database::Database,
     links::{Popularity, fill},
-    load,
+    load, losses,
     memory::mebibytes,
     nginx,
     report::Report,
@@ -121,7 +121,7 @@ async fn redirects(
     }
     report.text(&hits);
     report.text("The keys of a cache are links, and the counts of the rate limits.");
-    report.text(&dropped_lines(&contenders, &rows).await?);
+    report.text(&losses::note(&rows));
     for contender in contenders {
         if let Some(memory) = contender.memory()? {
             let peak = mebibytes(memory.peak);
@@ -174,6 +174,7 @@ async fn start_app(
     let script = any_link(settings.popularity());
     Ok(Contender {
         yardstick: MAP,
+        has_small_cache: true,
         ..Contender::app(name, environment, server, script)
     })
 }
@@ -206,8 +207,9 @@ async fn fill_cache(settings: &Settings, cached: &Contender, requests: usize) ->
 }
 
 async fn lookups(cached: &Contender) -> Result<[u64; 2]> {
+    let metrics = load::metrics(cached.address()).await?;
     let [hits, misses] = LOOKUPS;
-    Ok([cached.metric(hits).await?, cached.metric(misses).await?])
+    Ok([load::value(&metrics, hits)?, load::value(&metrics, misses)?])
 }
 
 /// Returns the number of keys of the cache.
