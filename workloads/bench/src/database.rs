@@ -1,4 +1,4 @@
-//! The database's use of disk for links and clicks, the pages that a redirect reads, and the write-ahead log of a new link.
+//! The database's use of disk for links and clicks, the pages that a look-up reads, and the write-ahead log of a new link.
 
 use std::time::Duration;
 
@@ -11,9 +11,12 @@ use crate::{contender::Contender, load, requests};
 
 /// The number of requests of which the pages and the log are counted.
 const REQUESTS: usize = 20_000;
-/// The time limit for the server to count what has been read. A session reports when it has been idle for ten seconds.
-const COUNTED: Duration = Duration::from_secs(60);
-/// The interval at which the count is looked at.
+/// The time after which counters that stood still have everything. A session reports once a second while it is busy, and the
+/// rest when it has been idle for ten seconds.
+const SILENCE: Duration = Duration::from_secs(11);
+/// The time limit for the counters to stand still.
+const COUNTED: Duration = Duration::from_secs(120);
+/// The interval at which the counters are looked at.
 const LOOK: Duration = Duration::from_millis(500);
 /// One link of so many changes before the table is vacuumed.
 const CHANGED: i64 = 100;
@@ -22,6 +25,7 @@ const CHANGED: i64 = 100;
 pub struct Database(PgConnection);
 
 /// PostgreSQL's counters of the reads of the table of links.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Read {
     /// Look-ups by the primary key.
     lookups: i64,
@@ -60,35 +64,45 @@ impl Database {
         Ok(table)
     }
 
-    /// Follows links of which none is in a cache, and returns the pages that the database read for each.
+    /// Follows links of which none is in a cache, and returns the pages that the database read for each look-up. Nothing else
+    /// may use the table of links.
     ///
     /// # Errors
-    /// Fails if a response is wrong, or the server does not count the requests in time.
-    pub async fn pages_of_a_redirect(
+    /// Fails if a response is wrong, or the server does not count the look-ups in time.
+    pub async fn pages_of_a_lookup(
         &mut self,
         app: &Contender,
         connections: usize,
     ) -> Result<String> {
-        let before = self.read().await?;
+        let before = self.read_at_rest().await?;
         load::run(app.address(), connections, REQUESTS, &app.script).await?;
-        let expected = before.lookups + i64::try_from(REQUESTS)?;
+        let after = self.read_at_rest().await?;
+        let lookups = usize::try_from(after.lookups - before.lookups)?;
+        ensure!(lookups > 0, "the database has counted no look-up");
+        let pages = each(after.pages - before.pages, lookups);
+        Ok(format!(
+            "A look-up reads {pages:.1} pages of 8 KiB. {REQUESTS} redirects from the database made {lookups} of them: the app \
+             asks for a link once at a time."
+        ))
+    }
+
+    /// Waits until every session has reported what it read, and returns the counters.
+    async fn read_at_rest(&mut self) -> Result<Read> {
         let begin = Instant::now();
-        let after = loop {
-            let now = self.read().await?;
-            if now.lookups >= expected {
-                break now;
-            }
+        let (mut read, mut since) = (self.read().await?, begin);
+        while since.elapsed() < SILENCE {
             ensure!(
                 begin.elapsed() < COUNTED,
-                "the database has counted {} of {REQUESTS} look-ups: is something else connected to it?",
-                now.lookups - before.lookups
+                "the table of links is still read after {} s: is something else connected to the database?",
+                COUNTED.as_secs()
             );
             sleep(LOOK).await;
-        };
-        let pages = each(after.pages - before.pages, REQUESTS);
-        Ok(format!(
-            "A redirect from the database reads {pages:.1} pages of 8 KiB."
-        ))
+            let now = self.read().await?;
+            if now != read {
+                (read, since) = (now, Instant::now());
+            }
+        }
+        Ok(read)
     }
 
     async fn read(&mut self) -> Result<Read> {
