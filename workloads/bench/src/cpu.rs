@@ -2,7 +2,17 @@
 
 use std::{fs, io, path::Path, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+
+/// Makes sure that the kernel counts the CPU time of threads. Some kernels have no files for it, or zeros in them.
+///
+/// # Errors
+/// Fails if it does not.
+pub fn check() -> Result<()> {
+    let own = spent_alone(std::process::id())?;
+    ensure!(!own.is_zero(), NOT_COUNTED);
+    Ok(())
+}
 
 /// Returns the CPU time of a process and its children so far, including time in the kernel. Children that have ended do
 /// not count.
@@ -32,6 +42,8 @@ pub fn family(pid: u32) -> Result<Vec<u32>> {
 }
 
 const ENDED: &str = "a server has ended: see its messages above";
+const NOT_COUNTED: &str = "this kernel does not tell the CPU time and the children of threads: it has to be compiled with \
+    CONFIG_SCHED_INFO and CONFIG_PROC_CHILDREN";
 
 /// The state of a process.
 struct Process {
@@ -80,8 +92,9 @@ impl Process {
         let read = |file| fs::read_to_string(thread.join(file));
         let figures = read("schedstat").and_then(|own| Ok((own, read("children")?)));
         let (own, children) = match figures {
-            Err(error) if is_gone(&error) => return Ok(()),
-            figures => figures?,
+            // The kernel may have no such file: then the thread is still there.
+            Err(error) if is_gone(&error) && !thread.exists() => return Ok(()),
+            figures => figures.context(NOT_COUNTED)?,
         };
         // The value of the scheduler in nanoseconds, finer than the clock ticks of `stat`.
         let nanoseconds = own.split_whitespace().next().unwrap_or_default().parse();
@@ -118,6 +131,22 @@ mod tests {
         }
         assert!(spent(u32::MAX).is_err());
         assert!(spent_alone(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_thread_without_the_figures_is_an_error_unless_it_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = Process {
+            spent: Duration::ZERO,
+            children: Vec::new(),
+        };
+        process.add(&folder.path().join("ended")).unwrap();
+        fs::write(folder.path().join("schedstat"), "1 2 3").unwrap();
+        let error = process.add(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("CONFIG_PROC_CHILDREN"), "{error}");
+        fs::write(folder.path().join("children"), "7 8").unwrap();
+        process.add(folder.path()).unwrap();
+        assert_eq!((process.spent.as_nanos(), process.children.len()), (1, 2));
     }
 
     #[test]

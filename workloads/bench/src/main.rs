@@ -71,6 +71,8 @@ async fn main() -> Result<()> {
     servers::BROKER.addresses()?;
     servers::VALKEY.addresses()?;
     servers::NGINX.addresses()?;
+    // After some work of this process, which has to have cost something.
+    cpu::check()?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut report = Report::default();
     // Each branch drops the servers that were started, which ends them.
