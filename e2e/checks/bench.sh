@@ -12,8 +12,11 @@ source "$repo/e2e/checks/pgo-lib.sh"
 e2e/checks/stores.sh
 claim_target
 cargo build --release --workspace --bin bench --example counting-app
-compile_app "$(host_triple)"
-programs=$CARGO_TARGET_DIR/$(host_triple)/release
+target=$(host_triple)
+compile_app "$target"
+programs=$CARGO_TARGET_DIR/$target/release
 commit=$(git rev-parse --short=12 HEAD)
 git diff --quiet HEAD || commit+=' with changes'
-"$programs/bench" --app "$programs/app" --counting "$programs/examples/counting-app" --commit "$commit" "$@"
+conditions=(--commit "$commit")
+if [[ -s $(pgo_profile "$target") ]]; then conditions+=(--profiled); fi
+"$programs/bench" --app "$programs/app" --counting "$programs/examples/counting-app" "${conditions[@]}" "$@"

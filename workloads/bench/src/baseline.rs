@@ -22,6 +22,8 @@ const DIGITS: f64 = 1000.0;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     commit: String,
+    /// True if its app was compiled with its profile.
+    profiled: bool,
     /// The machine on which it was measured.
     machine: Machine,
     /// The contenders by name.
@@ -41,7 +43,7 @@ struct Ratio {
 impl Baseline {
     /// Returns what a run on this machine has shown.
     #[must_use]
-    pub fn of(commit: &str, rows: &[Row], footprints: &[Footprint]) -> Self {
+    pub fn of(commit: &str, profiled: bool, rows: &[Row], footprints: &[Footprint]) -> Self {
         let compared = rows.iter().filter(|row| row.name != row.yardstick);
         let by_cpu = compared.filter_map(|row| {
             let spread = table::compared(rows, row)?.map(rounded);
@@ -56,6 +58,7 @@ impl Baseline {
         });
         Self {
             commit: commit.to_owned(),
+            profiled,
             machine: Machine::this(),
             by_cpu: by_cpu.collect(),
             allocations: allocations.collect(),
@@ -98,6 +101,11 @@ impl Baseline {
             ));
         };
         let mut text = format!("Compared with commit {}", before.commit);
+        if before.profiled && !self.profiled {
+            text.push_str(
+                ", whose app was compiled with its profile, and costs less for that reason",
+            );
+        }
         if before.machine != self.machine {
             let other = "another machine, where ratios may differ as well";
             text.push_str(&format!(", measured on {other} ({})", before.machine));
@@ -173,7 +181,7 @@ mod tests {
             allocations: Some(allocations),
             memory: None,
         };
-        Baseline::of("abc", &rows, &[footprint])
+        Baseline::of("abc", true, &rows, &[footprint])
     }
 
     #[test]
@@ -207,7 +215,7 @@ mod tests {
     #[test]
     fn contenders_that_came_or_went_are_named() {
         let with = run(&[10, 11, 10], 57.0);
-        let without = Baseline::of("abc", &[], &[]);
+        let without = Baseline::of("abc", true, &[], &[]);
         assert_eq!(without.moved_since(&with), ["not measured any more: app"]);
         let new = with.moved_since(&without);
         assert_eq!(new, ["new: app, 0.50 (0.50 to 0.55) by CPU"]);
@@ -226,8 +234,16 @@ mod tests {
             text,
             "Compared with commit abc:\n\n- nothing has moved beyond the spread\n"
         );
+        let unprofiled = Baseline {
+            profiled: false,
+            ..run
+        };
+        let text = unprofiled.compared(&path).unwrap();
+        assert!(
+            text.starts_with("Compared with commit abc, whose app was compiled with its profile")
+        );
         fs::write(&path, "{}").unwrap();
-        let error = run.compared(&path).unwrap_err().to_string();
+        let error = unprofiled.compared(&path).unwrap_err().to_string();
         assert!(error.contains("remove it"), "{error}");
     }
 }

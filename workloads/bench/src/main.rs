@@ -60,6 +60,7 @@ const SETTING_UP: Duration = Duration::from_secs(240);
 #[tokio::main]
 async fn main() -> Result<()> {
     let settings = &Settings::parse();
+    settings.check()?;
     // For ten thousand connections. The servers inherit the limit.
     open_files::allow(0);
     let limit = match settings.scale {
@@ -89,7 +90,7 @@ async fn main() -> Result<()> {
 }
 
 async fn run(settings: &Settings, report: &mut Report) -> Result<()> {
-    report.text(&conditions());
+    report.text(&conditions(settings));
     if settings.scale {
         return scale::measure(settings, report).await;
     }
@@ -129,7 +130,7 @@ async fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     report.text(&start);
     compare(
         settings,
-        &Baseline::of(&settings.commit, &rows, &footprints),
+        &Baseline::of(&settings.commit, settings.profiled, &rows, &footprints),
         report,
     )
 }
@@ -147,10 +148,15 @@ fn compare(settings: &Settings, run: &Baseline, report: &mut Report) -> Result<(
 }
 
 /// Describes what all rows have in common.
-fn conditions() -> String {
+fn conditions(settings: &Settings) -> String {
+    let compiled = match settings.profiled {
+        true => "with its profile",
+        false => "**without a profile**, which costs more: `make pgo` writes one",
+    };
     format!(
         "All rows: loopback without TLS, the head of a browser, and {CLIENTS} clients by `X-Forwarded-For`, none of which is \
          refused.\n\
+         The app is compiled like that of a release, {compiled}.\n\
          All apps, besides what a row names: a stack whose spec says nothing. That is rate limits on (50 a second, burst \
          200), the log on (a pipe that is read), metrics on, `TRUSTED_HOPS=1`, {} MiB, `MIMALLOC_ALLOW_THP=0`. It differs from \
          a stack in this: the CPU has no limit, nothing is purged at night, an app ends without a delay \

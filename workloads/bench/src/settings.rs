@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use anyhow::{Result, ensure};
 use clap::Parser;
 
 use crate::links::{self, Popularity};
@@ -13,6 +14,9 @@ pub struct Settings {
     /// Binary of the app.
     #[arg(long)]
     pub app: PathBuf,
+    /// The app was compiled with its profile, as that of a release.
+    #[arg(long)]
+    pub profiled: bool,
     /// Binary of the app that counts its allocations. Without it, they are not counted.
     #[arg(long)]
     pub counting: Option<PathBuf>,
@@ -61,6 +65,18 @@ fn exponent(text: &str) -> Result<f64, String> {
 }
 
 impl Settings {
+    /// Makes sure that a baseline is that of an app like a release's.
+    ///
+    /// # Errors
+    /// Fails if it is to be written without a profile.
+    pub fn check(&self) -> Result<()> {
+        ensure!(
+            self.profiled || !self.save,
+            "the app was compiled without its profile, and no baseline is written of such an app: run `make pgo` first"
+        );
+        Ok(())
+    }
+
     /// Returns the time limit of the rounds of redirects; the rest is for the connections and the jobs.
     #[must_use]
     pub fn time_of_redirects(&self) -> Duration {
@@ -123,6 +139,18 @@ mod tests {
             (&["--scale", "--links", "7"][..], 7),
         ] {
             assert_eq!(parsed(options).unwrap().links(), expected, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn a_baseline_needs_an_app_that_was_compiled_with_its_profile() {
+        for (options, expected) in [
+            (&[][..], true),
+            (&["--save", "--profiled"][..], true),
+            (&["--save"][..], false),
+        ] {
+            let checked = parsed(options).unwrap().check();
+            assert_eq!(checked.is_ok(), expected, "{options:?}");
         }
     }
 
