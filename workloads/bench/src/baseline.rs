@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     footprint::Footprint,
+    losses,
     machine::Machine,
     sample::{Row, Spread},
     table,
@@ -41,10 +42,13 @@ struct Ratio {
 }
 
 impl Baseline {
-    /// Returns what a run on this machine has shown.
+    /// Returns what a run on this machine has shown. Rows that are not valid are left out, and their allocations, too: the app
+    /// that counts those does the same work.
     #[must_use]
     pub fn of(commit: &str, profiled: bool, rows: &[Row], footprints: &[Footprint]) -> Self {
-        let compared = rows.iter().filter(|row| row.name != row.yardstick);
+        let (valid, not_valid): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| losses::is_valid(row));
+        let compared = valid.into_iter().filter(|row| row.name != row.yardstick);
         let by_cpu = compared.filter_map(|row| {
             let spread = table::compared(rows, row)?.map(rounded);
             let yardstick = row.yardstick.to_owned();
@@ -52,7 +56,9 @@ impl Baseline {
             let is_number = spread.least.is_finite() && spread.greatest.is_finite();
             is_number.then(|| (row.name.to_owned(), Ratio { yardstick, spread }))
         });
-        let allocations = footprints.iter().filter_map(|footprint| {
+        let is_valid = |name: &str| not_valid.iter().all(|row| row.name != name);
+        let footprints = footprints.iter().filter(|found| is_valid(found.name));
+        let allocations = footprints.filter_map(|footprint| {
             let allocations = rounded(footprint.allocations?);
             Some((footprint.name.to_owned(), allocations))
         });
@@ -138,7 +144,7 @@ impl Baseline {
         }
         let gone = before.by_cpu.keys();
         let gone = gone.filter(|name| !self.by_cpu.contains_key(*name));
-        moved.extend(gone.map(|name| format!("not measured any more: {name}")));
+        moved.extend(gone.map(|name| format!("no valid row now: {name}")));
         for (name, now) in &self.allocations {
             let before = before.allocations.get(name).copied();
             if let Some(before) = before.filter(|before| (before - now).abs() >= ALLOCATIONS) {
@@ -170,10 +176,14 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::testing::row;
+    use crate::sample::testing::{losing, row};
 
     fn run(app: &[u64], allocations: f64) -> Baseline {
-        let rows = [row("nginx", "nginx", &[5, 6, 5]), row("app", "nginx", app)];
+        run_of(row("app", "nginx", app), allocations)
+    }
+
+    fn run_of(app: Row, allocations: f64) -> Baseline {
+        let rows = [row("nginx", "nginx", &[5, 6, 5]), app];
         let footprint = Footprint {
             name: "app",
             instructions: None,
@@ -216,9 +226,16 @@ mod tests {
     fn contenders_that_came_or_went_are_named() {
         let with = run(&[10, 11, 10], 57.0);
         let without = Baseline::of("abc", true, &[], &[]);
-        assert_eq!(without.moved_since(&with), ["not measured any more: app"]);
+        assert_eq!(without.moved_since(&with), ["no valid row now: app"]);
         let new = with.moved_since(&without);
         assert_eq!(new, ["new: app, 0.50 (0.50 to 0.55) by CPU"]);
+    }
+
+    #[test]
+    fn a_row_that_is_not_valid_is_no_part_of_a_baseline() {
+        let app = |lost| run_of(losing(row("app", "nginx", &[10, 11, 10]), lost), 57.0);
+        assert_eq!(app(10), run(&[10, 11, 10], 57.0));
+        assert_eq!(app(11), Baseline::of("abc", true, &[], &[]));
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! The results as Markdown tables.
 
-use crate::sample::{Row, Sample, Spread};
+use crate::{
+    losses,
+    sample::{Row, Sample, Spread},
+};
 
-/// Returns the table of the contenders with these names beside their yardsticks, and the list of their settings.
+/// Returns the table of the contenders with these names beside their yardsticks, and the list of their settings. Rows that are
+/// not valid are marked.
 #[must_use]
 pub fn of(rows: &[Row], names: &[&str]) -> String {
     let mut table = String::from(
@@ -15,8 +19,13 @@ pub fn of(rows: &[Row], names: &[&str]) -> String {
         let parts = parts(row);
         let rate = row.spread(Sample::rate).median;
         let compared = compared(rows, row).map_or_else(String::new, |spread| spread.show(2));
+        let mark = if losses::is_valid(row) {
+            ""
+        } else {
+            " (**not valid**)"
+        };
         table.push_str(&format!(
-            "| {} | {cost}{parts} | {rate:.0} | {compared} |\n",
+            "| {}{mark} | {cost}{parts} | {rate:.0} | {compared} |\n",
             row.name
         ));
     }
@@ -60,7 +69,7 @@ pub fn aims(aims: &[(&str, f64)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::testing::row;
+    use crate::sample::testing::{losing, row};
 
     #[test]
     fn each_row_shows_its_spread_its_rate_and_its_yardstick() {
@@ -77,6 +86,13 @@ mod tests {
             assert!(table.lines().any(|found| found == line), "{line}\n{table}");
         }
         assert!(!table.contains("| nginx |"), "{table}");
+    }
+
+    #[test]
+    fn a_row_that_is_not_valid_is_marked() {
+        let of_app = |lost| of(&[losing(row("app", "app", &[1, 1]), lost)], &["app"]);
+        assert!(of_app(10).contains("\n| app | "));
+        assert!(of_app(11).contains("\n| app (**not valid**) | "));
     }
 
     #[test]
