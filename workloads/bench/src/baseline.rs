@@ -16,6 +16,9 @@ use crate::{
 
 /// The least change of the allocations of a request that counts. Connections and background tasks allocate as well.
 const ALLOCATIONS: f64 = 0.5;
+/// The least number of rounds of a row that is compared. Two runs of the same program with two rounds each do not overlap in one
+/// of three cases.
+const ROUNDS: usize = 3;
 /// The number of digits after the point that are kept, as a power of ten.
 const DIGITS: f64 = 1000.0;
 
@@ -39,6 +42,13 @@ struct Ratio {
     yardstick: String,
     #[serde(flatten)]
     spread: Spread,
+}
+
+impl Ratio {
+    /// Returns true if it has too few rounds for a comparison.
+    fn is_of_few_rounds(&self) -> bool {
+        (1..ROUNDS).contains(&self.spread.rounds)
+    }
 }
 
 impl Baseline {
@@ -133,6 +143,10 @@ impl Baseline {
         for (name, now) in &self.by_cpu {
             match before.by_cpu.get(name) {
                 Some(before) if before.yardstick == now.yardstick => {
+                    if [before, now].into_iter().any(Ratio::is_of_few_rounds) {
+                        moved.push(format!("not compared: {name}, because it has few rounds"));
+                        continue;
+                    }
                     let verdict = verdict(&before.spread, &now.spread);
                     let (before, now) = (before.spread.show(2), now.spread.show(2));
                     moved.extend(verdict.map(|verdict| {
@@ -213,6 +227,25 @@ mod tests {
             assert_eq!(moved.first().map(String::as_str), expected, "{app:?}");
             assert!(moved.len() <= 1, "{moved:?}");
         }
+    }
+
+    #[test]
+    fn few_rounds_have_not_moved() {
+        let (few, enough) = (run(&[20, 20], 57.0), run(&[10, 11, 10], 57.0));
+        for (now, before) in [(&few, &enough), (&enough, &few)] {
+            let moved = now.moved_since(before);
+            assert_eq!(moved, ["not compared: app, because it has few rounds"]);
+        }
+    }
+
+    #[test]
+    fn a_baseline_without_the_number_of_rounds_is_compared() {
+        let now = run(&[20, 24, 20], 57.0);
+        let mut before = run(&[10, 11, 10], 57.0);
+        for ratio in before.by_cpu.values_mut() {
+            ratio.spread.rounds = 0;
+        }
+        assert!(now.moved_since(&before)[0].starts_with("worse: app"));
     }
 
     #[test]

@@ -138,6 +138,9 @@ pub struct Spread {
     pub least: f64,
     pub median: f64,
     pub greatest: f64,
+    /// The number of rounds. Baselines of earlier commits do not have it.
+    #[serde(default)]
+    pub rounds: usize,
 }
 
 impl Spread {
@@ -152,6 +155,7 @@ impl Spread {
             least: at(0),
             median: f64::midpoint(at(last / 2), at(last.div_ceil(2))),
             greatest: at(last),
+            rounds: values.len(),
         }
     }
 
@@ -162,6 +166,7 @@ impl Spread {
             least: change(self.least),
             median: change(self.median),
             greatest: change(self.greatest),
+            rounds: self.rounds,
         }
     }
 
@@ -172,6 +177,7 @@ impl Spread {
             least,
             median,
             greatest,
+            rounds: _,
         } = self;
         format!("{median:.digits$} ({least:.digits$} to {greatest:.digits$})")
     }

@@ -10,12 +10,12 @@ use crate::{
 #[must_use]
 pub fn of(rows: &[Row], names: &[&str]) -> String {
     let mut table = String::from(
-        "| contender | µs of CPU per request: median (least to greatest) | requests per second | by CPU |\n\
-         | --- | --- | --- | --- |\n",
+        "| contender | µs of CPU per request: median (least to greatest) | rounds | requests per second | by CPU |\n\
+         | --- | --- | --- | --- | --- |\n",
     );
     let shown = || names.iter().filter_map(|name| found(rows, name));
     for row in shown() {
-        let cost = row.spread(Sample::cost).show(1);
+        let (cost, rounds) = (row.spread(Sample::cost).show(1), row.samples.len());
         let parts = parts(row);
         let rate = row.spread(Sample::rate).median;
         let compared = compared(rows, row).map_or_else(String::new, |spread| spread.show(2));
@@ -25,7 +25,7 @@ pub fn of(rows: &[Row], names: &[&str]) -> String {
             " (**not valid**)"
         };
         table.push_str(&format!(
-            "| {}{mark} | {cost}{parts} | {rate:.0} | {compared} |\n",
+            "| {}{mark} | {cost}{parts} | {rounds} | {rate:.0} | {compared} |\n",
             row.name
         ));
     }
@@ -72,7 +72,7 @@ mod tests {
     use crate::sample::testing::{losing, row};
 
     #[test]
-    fn each_row_shows_its_spread_its_rate_and_its_yardstick() {
+    fn each_row_shows_its_spread_its_rounds_its_rate_and_its_yardstick() {
         let rows = [
             row("nginx", "nginx", &[6, 5, 9]),
             row("app", "nginx", &[12, 10, 18]),
@@ -80,8 +80,8 @@ mod tests {
         ];
         let table = of(&rows, &["app", "other", "unknown"]);
         for line in [
-            "| app | 12.0 (10.0 to 18.0) | 10000 | 0.50 (0.50 to 0.50) |",
-            "| other | 1.0 (1.0 to 1.0) | 10000 |  |",
+            "| app | 12.0 (10.0 to 18.0) | 3 | 10000 | 0.50 (0.50 to 0.50) |",
+            "| other | 1.0 (1.0 to 1.0) | 3 | 10000 |  |",
         ] {
             assert!(table.lines().any(|found| found == line), "{line}\n{table}");
         }
