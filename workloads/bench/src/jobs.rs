@@ -87,8 +87,9 @@ impl Jobs {
         let publisher = Row {
             name: PUBLISHER,
             yardstick: SUM,
-            settings: "one channel in a process, as many in flight as the app has requests"
-                .to_owned(),
+            settings:
+                "one channel in this process, as many in flight as the app has requests; the app's allocator, no profile"
+                    .to_owned(),
             samples: Vec::new(),
         };
         let mut rows = vec![self.nginx.row(), publisher, self.app.row()];

@@ -39,6 +39,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
+use mimalloc::MiMalloc;
 use shortener_common::open_files;
 use shortener_testing::servers;
 use tokio::{
@@ -53,6 +54,10 @@ use crate::{
     app::MEMORY, baseline::Baseline, footprint::Meter, jobs::Jobs, lineup::Lineup, report::Report,
     requests::CLIENTS, settings::Settings,
 };
+
+/// The allocator of the app: the bare publisher is a part of this process, and is measured beside the app.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// The time limit of everything besides the rounds, after which the benchmark counts as stuck.
 const SETTING_UP: Duration = Duration::from_secs(240);
