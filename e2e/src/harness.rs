@@ -49,7 +49,7 @@ pub use pods::{
 };
 pub use program::{OperatorProcess, OperatorProgram};
 pub use release::Release;
-pub use settings::Settings;
+pub use settings::{Settings, cluster_client};
 pub use space::Space;
 pub(crate) use space::{acquire_slot, delete_namespace};
 pub use stack::{Condition, Stack, condition_of, conditions_of, stack_resource};

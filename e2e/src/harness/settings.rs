@@ -1,6 +1,10 @@
 //! The address of the cluster under test and the images that it holds.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use kube::{Client, config::Kubeconfig};
+
+/// With this begin the contexts of the clusters that the scripts create: kind puts `kind-` before a cluster's name.
+const OURS: &str = "kind-shortener";
 
 /// Settings of a run, from the environment. The Kubernetes client reads `KUBECONFIG` itself.
 #[derive(Clone, Debug)]
@@ -46,8 +50,40 @@ impl Settings {
     }
 }
 
+/// Returns a client of the cluster under test. It refuses each cluster that the scripts did not create: tests delete
+/// definitions, and with them the objects of every namespace.
+pub async fn cluster_client() -> Result<Client> {
+    let known = Kubeconfig::read().context("no cluster is known: run `make test`")?;
+    let context = known.current_context.unwrap_or_default();
+    ensure!(
+        is_ours(&context),
+        "kubectl's current context is {context:?}, and the tests change only clusters whose context begins with {OURS}: \
+         run them with `make test`, or see CONTRIBUTING.md"
+    );
+    Ok(Client::try_default().await?)
+}
+
+fn is_ours(context: &str) -> bool {
+    context.starts_with(OURS)
+}
+
 fn variable(name: &str) -> Result<String> {
     std::env::var(name).with_context(|| {
         format!("{name} is not set: run the cluster tests with `make test`, or see CONTRIBUTING.md")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_of_others_are_refused() {
+        for ours in ["", "-test", "-nodes", "-ipv6"] {
+            assert!(is_ours(&format!("kind-shortener{ours}")));
+        }
+        for other in ["", "production", "kind-kind", "shortener"] {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
 }

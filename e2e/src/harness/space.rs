@@ -12,7 +12,7 @@ use kube::{
 use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::harness::{Settings, Stack, dump};
+use crate::harness::{Settings, Stack, cluster_client, dump};
 
 /// Number of tests that use the cluster at the same time; on two cores, more would only wait for each other.
 const MAX_PARALLEL_TESTS: usize = 3;
@@ -30,7 +30,7 @@ impl Space {
     /// Runs a test in a namespace of its own, and deletes the namespace afterwards without
     /// waiting for the end of the deletion.
     pub async fn with(theme: &str, test: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
-        let client = Client::try_default().await?;
+        let client = cluster_client().await?;
         let settings = Settings::from_env()?;
         let namespace: Namespace = serde_json::from_value(json!({
             "metadata": {"generateName": format!("e2e-{theme}-"), "labels": namespace_labels()}
@@ -54,7 +54,7 @@ impl Space {
     /// Returns a namespace that several tests share. It stays as long as the cluster, so a
     /// second run finds its stacks ready.
     pub async fn shared(name: &str) -> Result<Self> {
-        let client = Client::try_default().await?;
+        let client = cluster_client().await?;
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "labels": namespace_labels()},

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use kube::Client;
+use shortener_e2e::cluster_client;
 
 use crate::{bench::Bench, objects::delete, report::Report, wave::Wave};
 
@@ -48,7 +49,7 @@ async fn run() -> Result<()> {
         image: variable("E2E_POSTGRES_IMAGE")?,
     };
     ensure!(settings.stacks > 0, "BENCH_STACKS is 0: set 1 or more");
-    let client = Client::try_default().await?;
+    let client = cluster_client().await?;
     // An interrupted run may have left its namespaces on a cluster that stays.
     delete(&client, None).await?;
     let mut report = Report::default();

@@ -29,7 +29,7 @@ const WATCHED: Duration = Duration::from_secs(3);
 #[tokio::test]
 async fn an_operator_that_is_killed_again_and_again_leaves_what_an_undisturbed_one_does()
 -> Result<()> {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     let (kills, seed) = (kills()?, seed()?);
     println!("{kills} kills: repeat with E2E_KILLS={kills} E2E_SEED={seed}");
     Space::with("chaos", async |space| {

@@ -25,7 +25,7 @@ const KINDS: [&str; 6] = [
 #[tokio::test]
 async fn an_upgrade_of_the_chart_and_its_rollback_keep_the_definition_and_the_stacks() -> Result<()>
 {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     Space::with("chart-upgrade", async |space| {
         let stack = unready_stack(space, "kept").await?;
         appears(&stack).await?;

@@ -91,7 +91,7 @@ async fn stopped(space: &Space) -> Result<Stack> {
 
 #[tokio::test]
 async fn what_somebody_else_adds_to_a_child_is_left_alone() -> Result<()> {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     Space::with("foreign-fields", async |space| {
         let stack = stopped(space).await?;
         let children = children_of(&stack).await?;

@@ -11,7 +11,7 @@ use crate::{alone, command};
 
 #[tokio::test]
 async fn the_api_server_accepts_every_example() -> Result<()> {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     let mut created = Vec::new();
     let outcome = apply_all(&mut created).await;
     if !created.is_empty() {

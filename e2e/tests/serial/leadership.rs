@@ -19,7 +19,7 @@ const WATCHED: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 async fn a_second_operator_takes_over_from_a_leader_that_is_forced_out_or_leaves() -> Result<()> {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     Space::with("leader", async |space| {
         let stack = space.apply_echo(json!({"stopped": true})).await?;
         stack.until("Ready", "False").await?;
@@ -78,7 +78,7 @@ async fn replaced_by_the_other(
 #[tokio::test]
 async fn a_leader_that_stood_still_writes_nothing_and_a_lease_that_is_deleted_stays_with_its_holder()
 -> Result<()> {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     Space::with("replicas", async |space| {
         let mut replicas = Replicas::start(space).await?;
         let stopped = json!({"stopped": true, "operatorClass": CLASS});

@@ -16,7 +16,7 @@ const SECRET: &str = "go-tls";
 
 #[tokio::test]
 async fn a_gateway_uses_a_certificate_while_the_stack_lends_it() -> Result<()> {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     Space::with("lent", async |space| {
         let before = gateways(space).get("contour").await?.data["spec"]["listeners"].take();
         let outcome = lend(space, &before).await;

@@ -24,25 +24,27 @@ mod upgrade;
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::json;
-use shortener_e2e::{Space, Stack, await_condition, give_up_profiled_stacks, run};
+use shortener_e2e::{Space, Stack, await_condition, cluster_client, give_up_profiled_stacks, run};
 use tokio::{
     process::Command,
     sync::{Mutex, MutexGuard},
 };
 
-/// Waits until no other test of this kind runs; the next one waits until the guard is dropped.
-async fn alone() -> MutexGuard<'static, ()> {
+/// Waits until no other test of this kind runs; the next one waits until the guard is dropped. Refuses a cluster of others,
+/// because some tests use it by kubectl alone.
+async fn alone() -> Result<MutexGuard<'static, ()>> {
     static ONE: Mutex<()> = Mutex::const_new(());
-    ONE.lock().await
+    cluster_client().await?;
+    Ok(ONE.lock().await)
 }
 
 /// Waits like [`alone`], then deletes the stacks with profiles and waits until the namespaces of earlier tests are
 /// gone. It is for tests that measure, or that tolerate no failed request.
 async fn undisturbed() -> Result<MutexGuard<'static, ()>> {
-    let guard = alone().await;
-    let client = Client::try_default().await?;
+    let guard = alone().await?;
+    let client = cluster_client().await?;
     give_up_profiled_stacks(&client).await?;
     let namespaces = Api::<Namespace>::all(client);
     let ours = ListParams::default().labels("shortener.dev/e2e=true");

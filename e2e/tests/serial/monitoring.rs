@@ -17,7 +17,7 @@ use crate::alone;
 #[tokio::test]
 async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_objects() -> Result<()>
 {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     Space::with("monitored", async |space| {
         let kinds = monitoring_kinds();
         // An earlier run on the same cluster may have left the kinds.

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, api::DeleteParams};
-use shortener_e2e::{Meter, Operator, Provider, Reading, await_condition, holds_for, real_stack};
+use kube::{Api, api::DeleteParams};
+use shortener_e2e::{
+    Meter, Operator, Provider, Reading, await_condition, cluster_client, holds_for, real_stack,
+};
 
 use crate::undisturbed;
 
@@ -17,7 +19,7 @@ const QUIET: Duration = Duration::from_secs(5);
 #[tokio::test]
 async fn at_rest_the_operator_writes_and_lists_nothing_for_a_minute() -> Result<()> {
     let _alone = undisturbed().await?;
-    let client = Client::try_default().await?;
+    let client = cluster_client().await?;
     let shared = real_stack(Provider::IngressNginx).await?;
     real_stack(Provider::Standalone).await?;
     real_stack(Provider::GatewayApi).await?;
@@ -71,7 +73,7 @@ async fn at_rest_the_operator_writes_and_lists_nothing_for_a_minute() -> Result<
 #[tokio::test]
 async fn an_operator_that_starts_over_writes_nothing() -> Result<()> {
     let _alone = undisturbed().await?;
-    let client = Client::try_default().await?;
+    let client = cluster_client().await?;
     real_stack(Provider::IngressNginx).await?;
     real_stack(Provider::Standalone).await?;
     real_stack(Provider::GatewayApi).await?;

@@ -22,7 +22,7 @@ const VARIABLE: &str = "E2E_RIGHTS";
 
 #[tokio::test]
 async fn a_right_that_is_missing_is_named_and_holds_up_nothing_else() -> Result<()> {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     Space::with("rights", async |space| {
         let stack = space.apply_echo(json!({"stopped": true})).await?;
         stack.until("Ready", "False").await?;

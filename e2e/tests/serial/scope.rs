@@ -13,7 +13,7 @@ use crate::{alone, appears, unready_stack};
 
 #[tokio::test]
 async fn an_operator_with_a_list_of_namespaces_works_there_alone() -> Result<()> {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     Space::with("outside", async |outside| {
         Space::with("inside", async |inside| {
             let release = Release::installed().await?;

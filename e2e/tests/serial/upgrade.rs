@@ -20,7 +20,7 @@ use crate::alone;
 
 #[tokio::test]
 async fn an_upgrade_that_renders_the_same_objects_restarts_no_pod() -> Result<()> {
-    let _alone = alone().await;
+    let _alone = alone().await?;
     Space::with("upgrade", async |space| {
         let stack = space.stack("demo");
         let mut spec = base_spec(space, Provider::IngressNginx);
