@@ -29,8 +29,9 @@ node=$CLUSTER_NAME-control-plane
 # The folders of the installers of Go and Rust, in case the shell's PATH lacks them.
 export PATH=$cache/bin:$PATH:/usr/local/go/bin:$HOME/.cargo/bin:/usr/sbin:/sbin
 
-# Cargo's output, which the tests and the images share.
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
+# Cargo's output, which the tests and the images share. A folder that the user has for all projects is left alone: the scripts
+# delete from this one.
+export CARGO_TARGET_DIR=$cache/target
 
 # Removes the output of this project's crates if another checkout built it, and keeps that of the dependencies. Cargo
 # compares file times and treats these crates as the same in every checkout, so it would use the other's output.

@@ -45,16 +45,19 @@ impl Space {
             name: created.name_any(),
         };
         let outcome = space.check(test).await;
-        if outcome.is_ok() || !space.settings.keep_failed {
-            delete_namespace(&space.client, &space.name).await?;
+        if outcome.is_err() && space.settings.keep_failed {
+            return outcome;
         }
-        outcome
+        let deleted = delete_namespace(&space.client, &space.name).await;
+        // The error of the test says more than the one of the deletion.
+        outcome.and(deleted)
     }
 
     /// Returns a namespace that several tests share. It stays as long as the cluster, so a
     /// second run finds its stacks ready.
     pub async fn shared(name: &str) -> Result<Self> {
         let client = cluster_client().await?;
+        let settings = Settings::from_env()?;
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "labels": namespace_labels()},
@@ -68,7 +71,7 @@ impl Space {
             .await?;
         Ok(Self {
             client,
-            settings: Settings::from_env()?,
+            settings,
             name: name.to_owned(),
         })
     }
