@@ -73,7 +73,7 @@ and is followed by the full path. The operator does the same with its default im
 {{/* The default is the operator's default image of the gateway; a check keeps them equal. */}}
 {{- define "shortener-operator.testImage" -}}
 {{- $default := include "shortener-operator.copy" (dict "root" . "image" "nginx:1.30.6") }}
-{{- coalesce .Values.test.image .Values.images.gateway $default }}
+{{- coalesce .Values.test.image (.Values.images).gateway $default }}
 {{- end }}
 
 {{- define "shortener-operator.env" -}}
