@@ -230,8 +230,8 @@ main() {
     everything=yes
     export E2E_STARVE_SECONDS=${E2E_STARVE_SECONDS:-120} E2E_KILLS=${E2E_KILLS:-200}
   fi
+  run check 'machine' e2e/checks/preflight.sh "$@"
   if [[ $everything == yes ]] || (($# == 0)); then set -- source unit chart cluster; fi
-  run check 'machine' e2e/checks/preflight.sh
   if [[ " $* " == *" cluster "* ]]; then
     wants_cluster=yes
     stage

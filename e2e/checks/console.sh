@@ -17,7 +17,7 @@ readonly base=http://127.0.0.1:8080
 axe_core() {
   local folder=$cache/tools/$axe
   if ! echo "$axe_sum  $folder/axe.min.js" | sha256sum --check --status 2>/dev/null; then
-    command -v npm >/dev/null || die "npm is not on this machine" "install Node.js 20 or later"
+    command -v npm >/dev/null || die "npm is not on this machine" "install Node.js with npm"
     rm -rf "$folder"
     mkdir -p "$folder"
     npm pack --silent --pack-destination "$folder" "$axe" >/dev/null

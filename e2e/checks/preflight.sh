@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks everything that would otherwise stop the run an hour later: the requirements of a
-# local cluster and of the checks.
+# Checks everything that would otherwise stop the run an hour later: the requirements of a local cluster and of the checks.
+# `preflight.sh all` checks those of the last steps of `make test-all` too.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -10,10 +10,22 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 command -v go >/dev/null || die "Go is missing" "install Go 1.26 or later, which builds the tools of the checks: https://go.dev/doc/install"
 
 packages=()
-command -v jq >/dev/null || packages+=(jq)
-command -v shellcheck >/dev/null || packages+=(shellcheck)
-command -v git >/dev/null || packages+=(git)
+for program in git jq openssl shellcheck unzip; do
+  command -v "$program" >/dev/null || packages+=("$program")
+done
 if ((${#packages[@]})); then step "Install ${packages[*]}" apt_install "${packages[@]}"; fi
+
+if [[ $* == all ]]; then
+  find_chromium
+  compgen -G "$cache/tools/axe-core@*/axe.min.js" >/dev/null || command -v npm >/dev/null \
+    || die "npm is missing" "install Node.js with npm, which fetches the checker of the console's pages"
+  for port in 8080 809{1..5} 909{0..2}; do
+    if port_in_use "$port"; then
+      die "port $port of this machine is in use, and the steps of the console and of single sign-on need it" \
+        "stop what listens there until the run has ended: make dev, or the cluster of make up (make down, or give it another GATEWAY_PORT)"
+    fi
+  done
+fi
 
 # Build output of old dependencies accumulates; above this limit it is cheaper to start again.
 ceiling_gib=20

@@ -31,5 +31,8 @@ memory_gib() {
   fi
 }
 
+# port_in_use <port>
+port_in_use() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
 # free_gib command...: prints the free GiB in the output of the given `df` command, such as free_gib df -Pk /var.
 free_gib() { "$@" | awk 'NR == 2 { print int($4 / 1048576) }'; }

@@ -83,7 +83,7 @@ check_port() {
   local port=$1 cluster=$2
   # The port may be in use by our own cluster.
   if [[ -n $(docker ps --quiet --filter "label=io.x-k8s.kind.cluster=$cluster" 2>/dev/null) ]]; then return; fi
-  if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+  if port_in_use "$port"; then
     die "port $port of this machine is in use" \
       "stop what listens there (Linux: ss -ltnp 'sport = :$port'; macOS: lsof -iTCP:$port -sTCP:LISTEN), or set GATEWAY_PORT to a free port"
   fi
