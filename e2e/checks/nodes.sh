@@ -12,6 +12,7 @@ if [[ ${KEEP_CLUSTER:-} != 1 ]]; then trap e2e/cluster/down.sh EXIT; fi
 claim_target
 e2e/cluster/down.sh
 e2e/cluster/up.sh cluster
+reach_node
 e2e/cluster/addons/cloudnative-pg.sh
 # A client that waits for a dead node holds a connection.
 ulimit -n 8192

@@ -50,7 +50,16 @@ image_versions() {
 
 # A cluster of an earlier run would prove nothing, so there is always a new one.
 cluster_up() {
-  e2e/cluster/down.sh && e2e/cluster/up.sh cluster && e2e/cluster/addons/contour.sh
+  e2e/cluster/down.sh && e2e/cluster/up.sh cluster && reach_node && e2e/cluster/addons/contour.sh
+}
+
+# Many tests connect to the address of a node. Without this check each of them would wait for minutes.
+reach_node() {
+  local address
+  address=$(kubectl get nodes --output 'jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}') || return
+  curl --silent --insecure --noproxy '*' --max-time 20 --output /dev/null "https://$address:6443/livez" \
+    || die "this machine does not reach the address of the cluster's node, $address" \
+      "use a Docker engine that runs on this machine itself, as root: one in a virtual machine (Docker Desktop) and a rootless one lead there by published ports only"
 }
 
 cluster_down() {
@@ -79,9 +88,10 @@ helm_test() {
   helm test shortener-operator --namespace "$operator_namespace" --logs
 }
 
-# cluster_tests <target of e2e/tests> [arguments of the test program]
+# cluster_tests <target of e2e/tests> [arguments of the test program]: leaves the settings in the folder of the cluster, for
+# single tests by hand (CONTRIBUTING.md).
 cluster_tests() {
-  local target=$1
+  local target=$1 name
   shift
   export E2E_GATEWAY_URL=http://127.0.0.1:$GATEWAY_PORT
   export E2E_APP_IMAGE=$local_images/app:$version E2E_ECHO_IMAGE=$local_images/e2e-echo:$version
@@ -94,6 +104,10 @@ cluster_tests() {
   E2E_POSTGRES_17_IMAGE=$(operator_setting POSTGRES_17_IMAGE "$(default_image POSTGRES_17_IMAGE)") || return
   export E2E_BEFORE=$before E2E_BEFORE_VALUES=$before_values
   export E2E_OPERATOR E2E_POSTGRES_IMAGE E2E_POSTGRES_17_IMAGE
+  {
+    printf 'export PATH=%q:$PATH\n' "$cache/bin"
+    for name in KUBECONFIG "${!E2E_@}"; do printf 'export %s=%q\n' "$name" "${!name}"; done
+  } >"$cache/clusters/$CLUSTER_NAME/e2e.env"
   # If CI ended the run from outside, the log would not show the reason. The slow tests one by one need 40 minutes alone.
   timeout "$([[ ${everything:-} == yes ]] && printf 80m || printf 45m)" cargo test --profile quick --workspace --no-fail-fast --test "$target" -- "$@"
 }
