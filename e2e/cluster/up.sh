@@ -24,6 +24,14 @@ offer_kubectl() {
   fi
 }
 
+# Leads kubectl and helm to the cluster in all later steps, because the user may choose another context meanwhile.
+use_cluster() {
+  local folder=$cache/clusters/$CLUSTER_NAME
+  mkdir -p "$folder"
+  (umask 077 && kind get kubeconfig --name "$CLUSTER_NAME" >"$folder/kubeconfig")
+  export KUBECONFIG=$folder/kubeconfig
+}
+
 cluster() {
   "$cluster_dir/preflight.sh"
   "$cluster_dir/engine.sh"
@@ -33,6 +41,7 @@ cluster() {
   "$repo/e2e/images/build.sh" early >"$early_images"
   if closed; then "$closed_dir/parts.sh" early; fi
   "$cluster_dir/create.sh"
+  use_cluster
   load <"$early_images"
   "$cluster_dir/addons/install.sh"
   "$cluster_dir/chart.sh"
