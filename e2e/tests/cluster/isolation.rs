@@ -51,8 +51,7 @@ async fn pods_of_another_stack_count_as_foreign() -> Result<()> {
 #[tokio::test]
 async fn a_foreign_pod_reaches_neither_cache_nor_broker_nor_vector_store_nor_collector()
 -> Result<()> {
-    // The stack is reserved, so no other test stops a store: a port without a server
-    // would be closed without any policy.
+    // The stack is reserved, so no other test stops a store, which would refuse connections then.
     let (shared, _reservation) = observed_stack().await?;
     let mut closed = Vec::new();
     closed.extend(endpoints_of(&shared, "cache", &[6379]).await?);
@@ -107,7 +106,8 @@ async fn pod_address(shared: &SharedStack, component: &str) -> Result<String> {
         .with_context(|| format!("pod {name} has no address"))
 }
 
-/// Tries to open each connection from a new pod. Names must resolve, or a closed port would prove nothing.
+/// Tries to open each connection from a new pod. A policy causes silence: a name that does not resolve, or a server that does
+/// not listen and so refuses, would prove nothing.
 async fn probe(
     space: &Space,
     name: &str,
@@ -119,7 +119,8 @@ async fn probe(
     let script = format!(
         "probe() {{
             if [[ $1 == *.svc ]] && ! getent hosts $1 >/dev/null; then echo \"$1 $2 unresolved\"; return; fi
-            if timeout 4 bash -c \"exec 3<>/dev/tcp/$1/$2\" 2>/dev/null; then echo \"$1 $2 open\"; else echo \"$1 $2 closed\"; fi
+            timeout 4 bash -c \"exec 3<>/dev/tcp/$1/$2\" 2>/dev/null
+            case $? in 0) echo \"$1 $2 open\" ;; 124) echo \"$1 $2 closed\" ;; *) echo \"$1 $2 refused\" ;; esac
         }}
         {}
         wait",
