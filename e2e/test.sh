@@ -209,11 +209,11 @@ cluster_stage() {
 # What needs programs of other projects, or many minutes, and no cluster. It runs after a failed test, too.
 last_stage() {
   more check 'Ingresses in Traefik' e2e/checks/traefik.sh
-  more check 'requests by the OpenAPI document' e2e/checks/api.sh
+  more tests 'requests by the OpenAPI document' e2e/checks/api.sh
   more check 'pages in a browser' e2e/checks/pages.sh
   more check 'console in a browser' e2e/checks/console.sh
   more check 'single sign-on by oauth2-proxy' e2e/checks/single-sign-on.sh
-  more check 'workers that are killed' make soak
+  more tests 'workers that are killed' make soak
 }
 
 # A function, because bash reads a script while it runs it, and an edit during a run would derail it.

@@ -39,7 +39,7 @@ build_images() {
 make_release() {
   git -C "$repo" cat-file -e "$before_commit^{commit}" 2>/dev/null \
     || die "this checkout has no commit $before_commit, from which the tests upgrade" "fetch it: git fetch --unshallow (for actions/checkout: fetch-depth: 0)"
-  rm -rf "$part"
+  rm -rf "${before%/*}"
   mkdir -p "$part/source"
   copy_source "$part/source"
   cp -r "$part/source/charts/shortener-operator" "$part/chart"

@@ -45,7 +45,8 @@ e2e/cluster/down.sh
 e2e/cluster/up.sh cluster
 e2e/cluster/sample.sh
 
-if pods | grep -E ' ([0-9]+\.){3}[0-9]+( |$)'; then
+listed=$(pods)
+if grep -E ' ([0-9]+\.){3}[0-9]+( |$)' <<<"$listed"; then
   die "the pods above have IPv4 addresses, so this cluster cannot test IPv6 alone" "see IP_FAMILY in e2e/cluster/create.sh"
 fi
 step "Start a pod outside the stack" start_stranger

@@ -15,7 +15,7 @@ shellcheck --severity=warning --external-sources --check-sourced --source-path=S
 
 # A reader that stops at the first match breaks the pipe of a writer that has not finished. With pipefail that is a
 # failure that depends on the load.
-if early=$(git grep --untracked -nE '(^|[^|])\| *(head\b|grep +(-[A-Za-z]*[qm]|--quiet|--max-count))' -- '*.sh' ':!e2e/checks/shell.sh'); then
+if early=$(git grep --untracked -nE '^ *head\b|(^|[^|])\| *(head\b|grep +(-[A-Za-z]*[qm]|--quiet|--max-count))' -- '*.sh' ':!e2e/checks/shell.sh'); then
   printf '%s\n' "$early" >&2
   die "the pipes above end in a reader that stops early" "use sed -n 1p for head -n 1, and grep … >/dev/null for grep -q"
 fi

@@ -103,5 +103,5 @@ debian_sources() {
 # Prints the address of the mirror of this machine's Debian packages.
 debian_mirror() {
   sed -n -e 's/^URIs:[[:space:]]*\([^[:space:]]*\).*/\1/p' -e 's/^deb \(\[[^]]*\] \)\{0,1\}\([^[:space:]]*\).*/\2/p' "$(debian_sources)" |
-    head -n 1
+    sed -n 1p
 }

@@ -15,7 +15,7 @@ const FREEZE: &str = r#"
 set -eu
 found=
 for process in /proc/[0-9]*; do
-  if test "$(cat "$process/comm" 2>/dev/null)" = kube-apiserver; then found=${process#/proc/}; fi
+  if read -r name 2>/dev/null <"$process/comm" && test "$name" = kube-apiserver; then found=${process#/proc/}; fi
 done
 test -n "$found" || { echo "no process is named kube-apiserver" >&2; exit 1; }
 trap 'kill -s CONT "$found"' EXIT

@@ -36,13 +36,16 @@ async fn poll<T>(
 ) -> Result<(T, Duration)> {
     let begin = Instant::now();
     let mut ticks = tokio::time::interval(interval);
+    let mut reason = "the check itself did not end in time".to_owned();
     loop {
         ticks.tick().await;
-        let reason = match tokio::time::timeout(limit, check()).await {
+        let rest = limit.saturating_sub(begin.elapsed());
+        match tokio::time::timeout(rest, check()).await {
             Ok(Ok(value)) => return Ok((value, begin.elapsed())),
-            Ok(Err(reason)) => format!("{reason:#}"),
-            Err(_) => "the check itself did not end in time".to_owned(),
-        };
+            Ok(Err(seen)) => reason = format!("{seen:#}"),
+            // What was seen before says more.
+            Err(_) => {}
+        }
         if begin.elapsed() >= limit {
             bail!(
                 "timed out after {} s waiting for: {what}; last seen: {reason}",
@@ -68,4 +71,23 @@ pub async fn holds_for(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::ensure;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_check_that_begins_in_time_and_ends_later_is_too_late() {
+        let mut checks = 0;
+        let waited = await_within(Duration::from_millis(100), "the second check", async || {
+            tokio::time::sleep(Duration::from_millis(80)).await;
+            checks += 1;
+            ensure!(checks > 1, "it is the first check");
+            Ok(())
+        });
+        assert!(waited.await.is_err());
+    }
 }

@@ -1,6 +1,11 @@
 //! A witness of every change of a stack's children, above all of its credentials and volume claims.
 
-use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::StreamExt;
 use kube::{
@@ -65,6 +70,14 @@ impl Witness {
     /// Returns the number of changes that were seen.
     pub fn number(&self) -> usize {
         self.seen.borrow().len()
+    }
+
+    /// Returns the number of objects that were seen whose names begin with this text.
+    pub fn named(&self, start: &str) -> usize {
+        let seen = self.seen.borrow();
+        let named = seen.iter().filter(|change| change.name.starts_with(start));
+        let objects: BTreeSet<_> = named.map(|change| (&change.kind, &change.name)).collect();
+        objects.len()
     }
 
     /// Returns the Secrets that had more than one content during the life of the volume claim of their name.

@@ -13,10 +13,10 @@ use tokio::process::Command;
 async fn what_can_never_be_done_becomes_a_dead_letter_and_holds_up_nobody() -> Result<()> {
     with_queue(async |shared| {
         let broker = Broker::open(&shared.stack).await?;
-        let id = "01920000-0000-7000-8000-00000000dead";
+        // The app refuses the second job.
+        let (id, refused) = (random_id(), random_id());
+        let (id, refused) = (id.as_str(), refused.as_str());
         broker.publish("jobs", id, "this is not JSON").await?;
-        // The app refuses such a job.
-        let refused = "01920000-0000-7000-8000-00000000c0de";
         let job = json!({"task": "wait", "ms": "soon"}).to_string();
         broker.publish("jobs", refused, &job).await?;
         let good = shared.gateway.enqueue(&wait_job(0)).await?;
@@ -47,7 +47,8 @@ async fn what_can_never_be_done_becomes_a_dead_letter_and_holds_up_nobody() -> R
 async fn a_dead_letter_is_replayed_under_its_own_id() -> Result<()> {
     with_queue(async |shared| {
         let broker = Broker::open(&shared.stack).await?;
-        let id = "01920000-0000-7000-8000-0000000ba5e5";
+        let id = random_id();
+        let id = id.as_str();
         let body = json!({"task": "email", "id": 5}).to_string();
         broker.publish("jobs.dlq", id, &body).await?;
         await_condition("the dead letter is listed", async || {
@@ -62,6 +63,11 @@ async fn a_dead_letter_is_replayed_under_its_own_id() -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Returns an id of which the ledger, which outlives a run, knows nothing.
+fn random_id() -> String {
+    format!("01920000-0000-7000-8000-{:012x}", fastrand::u64(..1 << 48))
 }
 
 /// Runs `operator dlq <action>` on the stack.

@@ -181,13 +181,17 @@ async fn a_stack_serves_while_a_reference_of_every_optional_part_is_broken() -> 
         ensure!(answer.status == 200, "{answer:?}");
 
         space.secret("no-keys", &json!({"every": KEYS[0]})).await?;
-        classes(space, absent).await?;
-        stack
-            .edit(json!({"cache": {"managed": {"image": null}}}))
-            .await?;
-        stack.ready().await?;
-        stack.until("Degraded", "False").await?;
-        without_classes(space, absent).await
+        let mended = async {
+            classes(space, absent).await?;
+            stack
+                .edit(json!({"cache": {"managed": {"image": null}}}))
+                .await?;
+            stack.ready().await?;
+            stack.until("Degraded", "False").await
+        };
+        let mended = mended.await;
+        let removed = without_classes(space, absent).await;
+        mended.and(removed)
     })
     .await
 }

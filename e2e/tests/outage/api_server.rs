@@ -41,7 +41,8 @@ async fn an_api_server_that_stands_still_costs_no_redirect_and_no_object() -> Re
 
             let load = Load::of_redirects(&gateway, &code).await?;
             let outage = stand_still(space, &built, &witness);
-            load.fails_nothing("outage of the API server", outage)
+            let begun = load
+                .fails_nothing("outage of the API server", outage)
                 .await?;
             works_again(&served).await?;
             let after = OperatorPod::find(&operator).await?;
@@ -54,6 +55,8 @@ async fn an_api_server_that_stands_still_costs_no_redirect_and_no_object() -> Re
             let now = uids(&served, |_| true).await?;
             ensure!(now == children, "{children:?} became {now:?}");
             is_like_a_new_one(&built, other).await?;
+            let all = witness.named(&built.name);
+            ensure!(begun < all, "the stack was complete before the outage");
             let minted = witness.minted_twice();
             ensure!(minted.is_empty(), "credentials changed: {minted:?}");
             gateway.assert_redirects(&code, TARGET).await
@@ -63,8 +66,8 @@ async fn an_api_server_that_stands_still_costs_no_redirect_and_no_object() -> Re
     .await
 }
 
-/// Lets the API server stand still while the operator builds a stack.
-async fn stand_still(space: &Space, built: &Stack, witness: &Witness) -> Result<()> {
+/// Lets the API server stand still while the operator builds a stack. Returns the number of its objects before that.
+async fn stand_still(space: &Space, built: &Stack, witness: &Witness) -> Result<usize> {
     let node = node_name(&space.client).await?;
     built.apply_undrained(&spec(space)).await?;
     let silent = async {
@@ -74,11 +77,12 @@ async fn stand_still(space: &Space, built: &Stack, witness: &Witness) -> Result<
             Ok(())
         })
         .await?;
-        println!("{} changes were made before it", witness.number());
-        anyhow::Ok(())
+        let begun = witness.named(&built.name);
+        println!("{begun} objects of the stack were there before it");
+        anyhow::Ok(begun)
     };
-    tokio::try_join!(freeze_api_server(&node, OUTAGE), silent)?;
-    Ok(())
+    let ((), begun) = tokio::try_join!(freeze_api_server(&node, OUTAGE), silent)?;
+    Ok(begun)
 }
 
 /// The spec of a stack beside the one that is served.
