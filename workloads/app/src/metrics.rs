@@ -34,6 +34,12 @@ const BUCKETS: [f64; 16] = [
     10.0,
 ];
 
+/// The statuses of failures of the server.
+const FAILURES: [StatusCode; 2] = [
+    StatusCode::INTERNAL_SERVER_ERROR,
+    StatusCode::SERVICE_UNAVAILABLE,
+];
+
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
 ];
@@ -82,13 +88,19 @@ impl HttpMetrics {
                 HistogramWithExemplars::new(BUCKETS.into_iter())
             }),
         };
-        // The two series that alerts use exist from the first scrape on.
-        for labels in [
-            RequestLabels::of(&Method::GET, Route::REDIRECT, StatusCode::FOUND),
-            RequestLabels::of(&Method::POST, Route::SHORTEN, StatusCode::CREATED),
+        // These series exist from the first scrape on: to Prometheus, the first value of a series is no increase, so alerts
+        // would miss the failures before it.
+        for (method, route, usual) in [
+            (Method::GET, Route::REDIRECT, StatusCode::FOUND),
+            (Method::POST, Route::SHORTEN, StatusCode::CREATED),
         ] {
-            drop(metrics.requests.get_or_create(&labels));
-            drop(metrics.durations.get_or_create(&labels));
+            let usual = RequestLabels::of(&method, route, usual);
+            drop(metrics.durations.get_or_create(&usual));
+            drop(metrics.requests.get_or_create(&usual));
+            for failure in FAILURES {
+                let failure = RequestLabels::of(&method, route, failure);
+                drop(metrics.requests.get_or_create(&failure));
+            }
         }
         registry.register(
             "http_requests",
@@ -248,6 +260,8 @@ mod tests {
             "http_requests_total{http_request_method=\"GET\",http_route=\"/{code}\",http_response_status_code=\"302\"} 1",
             "http_requests_total{http_request_method=\"_OTHER\",http_route=\"/{code}\",http_response_status_code=\"302\"} 1",
             "http_requests_total{http_request_method=\"POST\",http_route=\"/shorten\",http_response_status_code=\"201\"} 0",
+            "http_requests_total{http_request_method=\"POST\",http_route=\"/shorten\",http_response_status_code=\"503\"} 0",
+            "http_requests_total{http_request_method=\"GET\",http_route=\"/{code}\",http_response_status_code=\"500\"} 0",
             "# TYPE http_server_request_duration_seconds histogram",
             concat!(
                 "shortener_build_info{version=\"",
