@@ -14,7 +14,7 @@ use crate::{
 pub fn telemetry_ready(view: View<'_>, collector: &Collector) -> Verdict {
     let verdict = export_ready(view, collector);
     if verdict.holds && verdict.reason != workload::ROLLING_OUT {
-        monitoring::refused(view).unwrap_or(verdict)
+        monitoring::refused(view).unwrap_or_else(|| monitoring::unread(view, verdict))
     } else {
         verdict
     }
