@@ -48,10 +48,8 @@ pub async fn report(
 ) -> Result<bool, Error> {
     let new = plan::status(stack, outcome, &Time(jiff::Timestamp::now()));
     let (namespace, name) = (stack.namespace().unwrap_or_default(), stack.name_any());
-    scope
-        .context
-        .metrics
-        .stack_ready(&namespace, &name, plan::is_ready(&new));
+    let ready = (!stack.spec.stopped).then(|| plan::is_ready(&new));
+    scope.context.metrics.stack_ready(&namespace, &name, ready);
     let desired = new.workers.desired_replicas;
     scope
         .context
@@ -120,7 +118,9 @@ pub async fn unreadable(
     let seen = (&previous, &observe(scope, identity));
     let new = plan::unreadable(&invalid.error, identity, metadata.generation, seen, &now);
     let metrics = &scope.context.metrics;
-    metrics.stack_ready(namespace, name, plan::is_ready(&new));
+    let stopped = live.data["spec"]["stopped"].as_bool() == Some(true);
+    let ready = (!stopped).then(|| plan::is_ready(&new));
+    metrics.stack_ready(namespace, name, ready);
     if new != previous {
         let patch = status_patch(metadata.uid.as_deref(), name, &new);
         stacks

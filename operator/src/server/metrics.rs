@@ -158,11 +158,9 @@ impl Metrics {
         GaugeGuard::new(&self.waiting)
     }
 
-    /// Sets the readiness of a stack.
-    pub fn stack_ready(&self, namespace: &str, name: &str, ready: bool) {
-        self.stacks
-            .with_label_values(&[namespace, name])
-            .set(ready.into());
+    /// Sets the readiness of a stack; `None` while it is stopped, because its next start would seem to follow an outage.
+    pub fn stack_ready(&self, namespace: &str, name: &str, ready: Option<bool>) {
+        set(&self.stacks, &[namespace, name], ready.map(i64::from));
     }
 
     /// Sets the decided number of a stack's workers; `None` if the spec states it.
@@ -191,8 +189,7 @@ impl Metrics {
 
     /// Removes the metrics of a deleted stack.
     pub fn forget_stack(&self, namespace: &str, name: &str) {
-        // The error means that the stack had no such metric.
-        let _ = self.stacks.remove_label_values(&[namespace, name]);
+        self.stack_ready(namespace, name, None);
         self.workers_desired(namespace, name, None);
         self.purged(namespace, name, None);
         self.short_links(namespace, name, None);
@@ -344,7 +341,7 @@ mod tests {
             dead_letters: Some(0),
             ..Depths::default()
         };
-        metrics.stack_ready("links", "acme", true);
+        metrics.stack_ready("links", "acme", Some(true));
         metrics.queue("links", "acme", depths, &[Some(0)]);
         metrics.workers_desired("links", "acme", Some(0));
         metrics.purged("links", "acme", Some(true));
@@ -405,7 +402,7 @@ mod tests {
     #[test]
     fn a_stack_that_is_gone_leaves_no_metric_behind() {
         let metrics = Metrics::new().unwrap();
-        metrics.stack_ready("team-a", "acme", true);
+        metrics.stack_ready("team-a", "acme", Some(true));
         metrics.workers_desired("team-a", "acme", Some(3));
         metrics.purged("team-a", "acme", Some(false));
         metrics.short_links("team-a", "acme", Some([1, 0, 0]));

@@ -144,6 +144,18 @@ async fn a_stack_that_is_switched_off_does_not_wait_for_a_prometheus_operator() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stack_that_is_stopped_is_exported_as_neither_ready_nor_away() {
+    let world = World::with_stack(json!({})).await;
+    let series = "shortener_operator_stack_ready{name=\"acme\",namespace=\"links\"}";
+    for stopped in [false, true, false] {
+        world.edit_spec("acme", |spec| spec["stopped"] = stopped.into());
+        world.settle().await;
+        let page = world.metrics();
+        assert_eq!(page.contains(series), !stopped, "{page}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stack_without_profiles_is_watched_when_it_asks_for_it_and_no_longer() {
     let world = World::with_optional_kinds(json!({
         "monitoring": {"enabled": true, "labels": {"release": "prometheus"}},

@@ -13,6 +13,8 @@ use exported::Exported;
 /// The page that documents every metric of the app, the workers, the operator and the collector.
 const METRICS: &str = include_str!("../../../../../docs/observability.md");
 const RUNBOOKS: &str = include_str!("../../../../../docs/runbooks.md");
+/// The page that names the alerts which need someone at once.
+const PRODUCTION: &str = include_str!("../../../../../docs/production.md");
 /// The chart's alert about the operator itself.
 const CHART: &str =
     include_str!("../../../../../charts/shortener-operator/templates/prometheusrule.yaml");
@@ -199,6 +201,22 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
         let anchor = format!("#{}", name.as_str().unwrap().to_lowercase());
         assert!(runbook.as_str().unwrap().ends_with(&anchor), "{name}");
     }
+}
+
+#[test]
+fn the_page_about_production_names_the_alerts_that_page_at_once() {
+    let alerts = alerts();
+    let critical = alerts
+        .iter()
+        .filter(|alert| alert["labels"]["severity"] == "critical");
+    let critical: BTreeSet<&str> = critical
+        .map(|alert| alert["alert"].as_str().unwrap())
+        .collect();
+    let (_, list) = PRODUCTION.split_once("need someone at once: ").unwrap();
+    let (list, _) = list.split_once('.').unwrap();
+    let words = list.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let named: BTreeSet<&str> = words.filter(|word| word.starts_with("Shortener")).collect();
+    assert_eq!(named, critical);
 }
 
 #[test]
