@@ -69,7 +69,9 @@ fn app() -> String {
     let _cache = metrics.with_cache();
     let publisher = metrics.with_publisher();
     ask(&metrics.with_vector());
-    publisher.attempt(None, Duration::ZERO, trace());
+    for refusal in [None, Some("blocked")] {
+        publisher.attempt(refusal, Duration::ZERO, trace());
+    }
     let overdue = vec![("crm".to_owned(), 0)];
     metrics.with_webhooks().show(&mut BTreeSet::new(), overdue);
     let answered = (&Method::GET, Route::REDIRECT, StatusCode::FOUND);
