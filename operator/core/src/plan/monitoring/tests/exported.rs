@@ -74,8 +74,13 @@ fn app() -> String {
     }
     let overdue = vec![("crm".to_owned(), 0)];
     metrics.with_webhooks().show(&mut BTreeSet::new(), overdue);
-    let answered = (&Method::GET, Route::REDIRECT, StatusCode::FOUND);
-    metrics.ended(answered, Duration::ZERO, trace());
+    for answered in [
+        (&Method::GET, Route::REDIRECT, StatusCode::FOUND),
+        (&Method::GET, Route::WITH_ARGUMENTS, StatusCode::FOUND),
+        (&Method::POST, Route::JOBS, StatusCode::NOT_IMPLEMENTED),
+    ] {
+        metrics.ended(answered, Duration::ZERO, trace());
+    }
     Format::OpenMetrics.encode(metrics.registry()).unwrap()
 }
 
