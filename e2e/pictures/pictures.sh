@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Draws the pictures of the pages from the running stack of `make up`: what kubectl shows, a trace of a job from the
-# request to the worker, and the dashboard. For the trace, the stack exports to the tests' stand-in for a backend for a moment;
-# for the dashboard, a Prometheus scrapes it while it has some load.
+# request to the worker, and the dashboard. For the trace and the dashboard, the stack exports to the tests' stand-in for a backend
+# for a while; for the dashboard, a Prometheus scrapes it while it has some load.
 # shellcheck source=../cluster/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 # shellcheck source=../cluster/forward.sh
@@ -104,13 +104,13 @@ for attempt in {1..12}; do
   if ((attempt == 12)); then die "no trace reached the backend in 2 minutes" "kubectl logs deploy/demo-otel"; fi
 done
 jq -r --arg title "A trace: a request enqueues a job, and a worker processes it" -f "$here/trace.jq" "$spans" >"$pictures/trace.svg"
-observe '{"backend":null,"scrapeFrom":[{"podSelector":{"matchLabels":{"app":"prometheus"}}}]}'
+observe '{"scrapeFrom":[{"podSelector":{"matchLabels":{"app":"prometheus"}}}]}'
 kubectl wait --for=condition=Progressing=false sst/demo --timeout 2m
 sed "s|IMAGE|$prometheus_image|" "$here/prometheus.yaml" | kubectl apply --filename -
 kubectl wait --for condition=Ready pod/prometheus --timeout 1m
 forward pod/prometheus 9090
 dashboard
-observe '{"scrapeFrom":null}'
+observe '{"backend":null,"scrapeFrom":null}'
 kubectl wait --for=condition=Progressing=false sst/demo --timeout 2m
 terminal status.svg "kubectl get sst and kubectl shortener status of a stack with every profile" \
   "kubectl get sst" "kubectl shortener status demo"
