@@ -109,10 +109,12 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
     let _permit = scope.context.permits.acquire().await;
     drop(waiting);
     // The stack may have been edited, paused or deleted while it waited for its turn.
-    let Some(guarded) = scope.own_stack(&ObjectRef::from_obj(&*queued)) else {
+    let reference = ObjectRef::from_obj(&*queued);
+    let Some(guarded) = scope.own_stack(&reference) else {
         return Ok(Action::await_change());
     };
     let _running = scope.context.metrics.running();
+    follow::drills(&scope.context, &reference);
     // On the heap, and only from here on: these futures take a hundred kilobytes, and after a start hundreds of stacks wait
     // for their turn.
     match &guarded.0 {

@@ -122,6 +122,15 @@ impl Running {
         Self { world, pods }
     }
 
+    /// Returns the exported series about drills.
+    fn series(&self) -> Vec<String> {
+        let page = self.world.metrics();
+        let series = page
+            .lines()
+            .filter(|line| line.starts_with("shortener_stack_drill"));
+        series.map(str::to_owned).collect()
+    }
+
     /// Returns the reasons of the Events about the beginning and the end of drills.
     fn events(&self) -> Vec<String> {
         let names = self.world.server.names().into_iter();
@@ -246,6 +255,47 @@ async fn a_drill_that_is_complete_is_never_acted_upon_again() {
     let writes = running.world.server.writes().into_iter();
     let of_drills = writes.filter(|write| write.path.contains("drills"));
     assert_eq!(of_drills.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_leader_exports_the_drills_that_exist_and_no_others() {
+    let running = Running::drilled("Cache").await;
+    let cache = r#"namespace="links",stack="acme",store="Cache""#;
+    let is_running = format!("shortener_stack_drill_running{{{cache}}} 1");
+    assert!(running.series().contains(&is_running));
+    running.drill("a-second", "Queue");
+    running.pass(90).await;
+    let end = running.status("mine").completion_time.unwrap().0;
+    let series = running.series();
+    for line in [
+        format!("shortener_stack_drill_running{{{cache}}} 0"),
+        format!("shortener_stack_drill_longest_gap_seconds{{{cache}}} 0"),
+        format!(
+            "shortener_stack_drill_held_timestamp_seconds{{{cache}}} {}",
+            end.as_second()
+        ),
+        r#"shortener_stack_drills{namespace="links",result="Refused",stack="acme",store="Queue"} 1"#
+            .to_owned(),
+    ] {
+        assert!(series.contains(&line), "{line}: {series:?}");
+    }
+    let running = running.restart().await;
+    running.pass(10).await;
+    assert_eq!(running.series(), series);
+
+    let server = &running.world.server;
+    server.edit::<ShortenerStack>(NAMESPACE, "acme", |stack| {
+        stack["spec"]["paused"] = "no boolean".into();
+    });
+    server.delete::<ShortenerDrill>(NAMESPACE, "a-second");
+    running.pass(5).await;
+    let is_of_cache = |line: &String| line.contains(r#"store="Cache""#);
+    let left = running.series();
+    assert!(!left.is_empty() && left.iter().all(is_of_cache), "{left:?}");
+    server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    running.pass(5).await;
+    assert_eq!(running.series(), [] as [&str; 0]);
+    assert_eq!(running.phase("mine"), Some(DrillPhase::Complete));
 }
 
 #[tokio::test(start_paused = true)]

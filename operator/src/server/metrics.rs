@@ -1,20 +1,23 @@
 //! The operator's own metrics, in the Prometheus text format.
 
 mod backups;
+mod drills;
 mod probes;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use prometheus::{
     Encoder, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
+    core::{Atomic, GenericGaugeVec},
     register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
     register_int_counter_with_registry, register_int_gauge_vec_with_registry,
     register_int_gauge_with_registry,
 };
-use shortener_operator_core::model::queue_state::Depths;
+use shortener_operator_core::{api::ShortenerDrill, model::queue_state::Depths};
 
 use backups::BackupGauges;
 pub use backups::BackupMetrics;
+use drills::DrillGauges;
 pub use probes::ProbeMetrics;
 
 /// Upper bounds of the duration histogram, in seconds: a reconcile that changes nothing takes milliseconds, the first
@@ -73,6 +76,7 @@ pub struct Metrics {
     purges: IntGaugeVec,
     short_links: IntGaugeVec,
     backups: BackupGauges,
+    drills: DrillGauges,
     pub probes: ProbeMetrics,
 }
 
@@ -130,6 +134,7 @@ impl Metrics {
             purges: of_stack("purge_succeeded", PURGES, &LABELS)?,
             short_links: of_stack("short_links", SHORT_LINKS, &["namespace", "stack", "ready"])?,
             backups: BackupGauges::register(&stacks)?,
+            drills: DrillGauges::register(&stacks)?,
             probes: ProbeMetrics::register(&stacks)?,
             registry: own,
             stack_registry: stacks,
@@ -187,6 +192,11 @@ impl Metrics {
         self.backups.set(namespace, stack, state);
     }
 
+    /// Sets what the statuses of a stack's drills say. `drills` are all that exist.
+    pub fn drills(&self, namespace: &str, stack: &str, drills: &[Arc<ShortenerDrill>]) {
+        self.drills.set(namespace, stack, drills);
+    }
+
     /// Removes the metrics of a deleted stack.
     pub fn forget_stack(&self, namespace: &str, name: &str) {
         self.stack_ready(namespace, name, None);
@@ -194,6 +204,7 @@ impl Metrics {
         self.purged(namespace, name, None);
         self.short_links(namespace, name, None);
         self.backups(namespace, name, BackupMetrics::default());
+        self.drills(namespace, name, &[]);
         self.forget_queue(namespace, name);
         self.probes.forget_stack(namespace, name);
     }
@@ -212,6 +223,7 @@ impl Metrics {
         }
         self.dropped.reset();
         self.backups.reset();
+        self.drills.reset();
         self.probes.forget_stacks();
     }
 
@@ -290,7 +302,7 @@ impl Metrics {
 }
 
 /// Sets the value of a series, or removes the series.
-fn set(gauge: &IntGaugeVec, labels: &[&str], value: Option<i64>) {
+fn set<P: Atomic>(gauge: &GenericGaugeVec<P>, labels: &[&str], value: Option<P::T>) {
     match value {
         Some(value) => gauge.with_label_values(labels).set(value),
         None => {
@@ -352,6 +364,8 @@ mod tests {
         });
         let status = serde_json::from_value(status).unwrap();
         metrics.backups("links", "acme", BackupMetrics::of(&status));
+        let status = drills::tests::complete("Held", 0, &[("Create", "Served", 1500)]);
+        metrics.drills("links", "acme", &[drills::tests::drill("Cache", status)]);
         let probes = &metrics.probes;
         probes.end_to_end("links", "acme", Duration::ZERO, true);
         probes.policies_enforced("links", "acme", true);
