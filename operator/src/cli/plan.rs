@@ -22,7 +22,7 @@ use shortener_operator_core::{api::ShortenerStack, plan::diff::Changes};
 use super::cluster::Location;
 
 /// Explanation of the exit codes, below the help.
-const EXIT_CODES: &str = "Exit codes: 0 nothing changes; 1 an error, a conflicting object, or a held component; 2 objects change; 3 objects change, and running pods restart or data is at risk.";
+const EXIT_CODES: &str = "Exit codes: 0 nothing changes; 1 an error, a conflicting object, or a held component; 2 objects change; 3 objects change, and running pods restart or end, or data is at risk.";
 /// Namespace of a stack without one, when there is no kubeconfig.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -64,7 +64,7 @@ pub enum PlanOutcome {
     /// An object is in the way, or a component is held.
     Blocked,
     Changed,
-    /// Objects change, and running pods restart or data is at risk.
+    /// Objects change, and running pods restart or end, or data is at risk.
     Disturbed,
 }
 

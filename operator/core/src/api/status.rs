@@ -128,7 +128,7 @@ pub struct PlanStatus {
     /// Objects of others that are in the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<String>,
-    /// Workloads whose pods restart.
+    /// Workloads whose pods restart or end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restarts: Vec<String>,
     /// Data at risk: reason, object and what happens.

@@ -4,6 +4,7 @@
 //! Fields are compared as server-side apply does it: those that are rendered, and those that the operator owns and no
 //! longer renders.
 
+mod pods;
 mod rendered;
 mod restart;
 mod risk;

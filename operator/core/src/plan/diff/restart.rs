@@ -1,14 +1,18 @@
-//! The workloads whose pods restart, because their pod template changes, or end.
+//! The objects whose pods restart or end, with the reasons.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Changes, ChildName, LiveChildren, rendered::Rendered};
-use crate::model::{drift::FieldChange, metadata::CONFIG_CHECKSUM};
+use super::{
+    ChangedChild, Changes, ChildName, LiveChildren,
+    pods::{Fate, fate},
+    rendered::Rendered,
+};
+use crate::model::metadata::CONFIG_CHECKSUM;
 
-/// Path of the pod template in every kind of workload.
+/// Beginning of the paths in a pod template.
 const TEMPLATE: &str = "spec.template.";
 
 /// A workload whose pods restart or end.
@@ -30,46 +34,39 @@ pub(super) fn restarts(
     live: &LiveChildren,
     changes: &Changes,
 ) -> Vec<Restart> {
-    let restart = |changed: &super::ChangedChild| {
-        let in_template = |path: &&str| path.starts_with(TEMPLATE);
-        let paths = changed.fields.iter().map(|field| field.path.as_str());
-        let paths: Vec<&str> = paths.filter(in_template).collect();
-        let now = live.get(&changed.child)?;
-        let pods = now["spec"]["replicas"].as_i64().unwrap_or(1);
-        let stops = changed.fields.iter().any(stops);
-        if pods == 0 || paths.is_empty() && !stops {
-            return None;
-        }
-        if stops {
-            return Some(Restart {
-                child: changed.child.clone(),
-                pods,
-                reasons: vec!["spec.replicas becomes 0, so the pods end".to_owned()],
-            });
-        }
-        let mut same = rendered.iter();
-        let template = &same.find(|child| child.child == changed.child)?.object["spec"]["template"];
+    let changed = changes.changed.iter().map(|changed| {
+        let ChangedChild { child, fields } = changed;
+        (child, Some(fields.as_slice()))
+    });
+    let deleted = changes.deleted.iter().map(|child| (child, None));
+    let restart = |(child, fields): (&ChildName, _)| {
+        let Fate {
+            pods,
+            end,
+            restarting,
+        } = fate(&child.kind, live.get(child)?, fields)?;
         let reason = |path: &str| match path.contains(CONFIG_CHECKSUM) {
-            true => of_checksum(template, changes),
-            false => format!("{} changes", path.trim_start_matches(TEMPLATE)),
+            true => of_checksum(child, rendered, changes),
+            false => format!("{} changes", path.strip_prefix(TEMPLATE).unwrap_or(path)),
         };
         Some(Restart {
-            child: changed.child.clone(),
+            child: child.clone(),
             pods,
-            reasons: paths.into_iter().map(reason).collect(),
+            reasons: end
+                .into_iter()
+                .chain(restarting.into_iter().map(reason))
+                .collect(),
         })
     };
-    changes.changed.iter().filter_map(restart).collect()
+    changed.chain(deleted).filter_map(restart).collect()
 }
 
-fn stops(field: &FieldChange) -> bool {
-    field.path == "spec.replicas" && field.after == Some(Value::from(0))
-}
-
-/// Names the objects from which the checksum of a pod template is made: those that change now, if there are any.
-fn of_checksum(template: &Value, changes: &Changes) -> String {
+/// Names the objects from which the checksum in a workload's pod template is made: those that change now, if there are any.
+fn of_checksum(workload: &ChildName, rendered: &[Rendered], changes: &Changes) -> String {
     let mut used = BTreeSet::new();
-    references(&template["spec"], &mut used);
+    for same in rendered.iter().filter(|same| same.child == *workload) {
+        references(&same.object["spec"]["template"]["spec"], &mut used);
+    }
     let written = |child: &&ChildName| {
         let mut changed = changes.changed.iter().map(|changed| &changed.child);
         changes.created.contains(child) || changed.any(|changed| changed == *child)

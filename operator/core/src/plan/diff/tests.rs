@@ -1,3 +1,5 @@
+mod ends;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::ByteString;
 use serde_json::json;
@@ -100,7 +102,7 @@ fn everything_of_a_new_stack_is_created() {
 }
 
 #[test]
-fn another_number_of_pods_restarts_none() {
+fn more_pods_disturb_none() {
     let changes = diff(&plan(minimal_stack().replicas(3)), &live(minimal_stack())).unwrap();
     assert_eq!(paths(&changes, "Deployment/acme-app"), ["spec.replicas"]);
     assert_eq!(changes.restarts, []);
