@@ -4,6 +4,7 @@
 //! Fields are compared as server-side apply does it: those that are rendered, and those that the operator owns and no
 //! longer renders.
 
+mod home;
 mod pods;
 mod rendered;
 mod restart;
@@ -141,7 +142,7 @@ pub fn diff(plan: &Plan, live: &LiveChildren) -> Result<Changes, serde_json::Err
         .extend(released(&plan.desired, &rendered, live, identity));
     changes.deleted = deleted(&plan.desired, &rendered, live, identity);
     changes.restarts = restart::restarts(&rendered, live, &changes);
-    changes.risks = risk::risks(plan, live, &changes);
+    changes.risks = risk::risks(plan, &rendered, live, &changes);
     Ok(changes)
 }
 

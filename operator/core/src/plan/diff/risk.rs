@@ -5,7 +5,11 @@ use kube_core::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Changes, ChildName, LiveChildren, Plan};
+use super::{
+    Changes, ChildName, LiveChildren, Plan,
+    home::home,
+    rendered::{self, Rendered},
+};
 use crate::model::{
     drift::FieldChange,
     metadata::{Component, component_name},
@@ -17,15 +21,15 @@ use crate::model::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RiskReason {
     VolumeDeleted,
-    /// From now on a volume is deleted with the stack.
+    /// From now on a volume is deleted with the stack, or all those of servers that another operator runs.
     VolumeDeletedWithStack,
-    /// Documents stay in a collection that is no longer searched.
+    /// Documents stay in a collection, or in a vector store, that is no longer searched.
     CollectionChanges,
     /// The jobs of a queue are worked off before it is deleted.
     QueueDrains,
     /// A queue is deleted without waiting for its jobs.
     QueueGivenUp,
-    /// The data of a store stays in the volume of a server that is deleted, because the stack uses another server.
+    /// The data of a store stays where it is, because the stack uses another server.
     StoreReplaced,
     /// The database begins with a backup, which lacks what was done after it.
     TakedownsNotInBackup,
@@ -45,17 +49,22 @@ pub struct Risk {
 }
 
 /// Returns the data that an apply puts at risk.
-pub(super) fn risks(plan: &Plan, live: &LiveChildren, changes: &Changes) -> Vec<Risk> {
+pub(super) fn risks(
+    plan: &Plan,
+    rendered: &[Rendered],
+    live: &LiveChildren,
+    changes: &Changes,
+) -> Vec<Risk> {
     let mut risks = volumes(changes);
     risks.extend(collection(plan, changes));
     risks.extend(queue(plan, live, changes));
-    risks.extend(replaced(plan, changes));
+    risks.extend(replaced(plan, rendered, live, changes));
     risks.extend(restored(plan, changes));
     risks
 }
 
 fn volumes(changes: &Changes) -> Vec<Risk> {
-    let deleted = changes.deleted.iter().filter(|child| is_claim(child));
+    let deleted = changes.deleted.iter().filter(|child| holds_data(child));
     let mut risks: Vec<Risk> = deleted
         .map(|child| Risk {
             reason: RiskReason::VolumeDeleted,
@@ -63,23 +72,34 @@ fn volumes(changes: &Changes) -> Vec<Risk> {
             message: "its part of the stack is off and deletionPolicy is Delete, so the volume and its data are deleted: set deletionPolicy: Retain to keep them".to_owned(),
         })
         .collect();
-    let claims = changes.changed.iter();
-    let owned = claims.filter(|changed| {
+    let owned = changes.changed.iter().filter(|changed| {
         let gains_owner = |field: &FieldChange| {
             field.path.starts_with("metadata.ownerReferences") && field.before.is_none()
         };
-        is_claim(&changed.child) && changed.fields.iter().any(gains_owner)
+        holds_data(&changed.child) && changed.fields.iter().any(gains_owner)
     });
-    risks.extend(owned.map(|changed| Risk {
-        reason: RiskReason::VolumeDeletedWithStack,
-        child: changed.child.clone(),
-        message: "deletionPolicy is Delete, so the volume and its data are deleted together with the stack".to_owned(),
+    risks.extend(owned.map(|changed| {
+        let data = match changed.child.kind == PersistentVolumeClaim::kind(&()) {
+            true => "the volume and its data",
+            false => "its servers, their volumes and the data",
+        };
+        Risk {
+            reason: RiskReason::VolumeDeletedWithStack,
+            child: changed.child.clone(),
+            message: format!(
+                "deletionPolicy is Delete, so {data} are deleted together with the stack"
+            ),
+        }
     }));
     risks
 }
 
-fn is_claim(child: &ChildName) -> bool {
-    child.kind == PersistentVolumeClaim::kind(&())
+/// Returns true for an object whose deletion deletes data: one of the kinds that may outlive the stack, except the Secrets with
+/// the credentials.
+fn holds_data(child: &ChildName) -> bool {
+    let retained = rendered::retained();
+    let mut retained = retained.iter().flatten();
+    child.kind != "Secret" && retained.any(|kind| *kind == child.kind)
 }
 
 /// Returns the collection of documents that the app leaves.
@@ -135,31 +155,58 @@ fn queue(plan: &Plan, live: &LiveChildren, changes: &Changes) -> Option<Risk> {
     })
 }
 
-/// Returns the servers that are deleted because the stack uses external ones.
-fn replaced(plan: &Plan, changes: &Changes) -> Vec<Risk> {
-    let stack = &plan.stack;
-    let external = [
-        (Component::Postgres, stack.database.as_ref()),
-        (
-            Component::Rabbitmq,
-            stack.queue.as_ref().map(|queue| &queue.store),
-        ),
-        (
-            Component::Qdrant,
-            stack.vector.as_ref().map(|vector| &vector.store),
-        ),
-    ];
-    external
-        .into_iter()
-        .filter(|(_, store)| store.is_some_and(|store| store.managed().is_none()))
-        .map(|(component, _)| server(plan, component))
-        .filter(|server| changes.deleted.contains(server))
-        .map(|child| Risk {
-            reason: RiskReason::StoreReplaced,
-            child,
-            message: "the stack uses an external server instead, and nothing copies the data to it: copy it first; its volume is kept".to_owned(),
+/// Returns the objects with the data of stores in whose place the app gets others.
+fn replaced(
+    plan: &Plan,
+    rendered: &[Rendered],
+    live: &LiveChildren,
+    changes: &Changes,
+) -> Vec<Risk> {
+    let stack = &plan.stack.identity.name;
+    let app = ChildName {
+        kind: "Deployment".to_owned(),
+        name: component_name(stack, Component::App),
+    };
+    let Some((now, next)) = live
+        .get(&app)
+        .zip(rendered.iter().find(|child| child.child == app))
+    else {
+        return Vec::new();
+    };
+    // Links move to a Cluster before the app gets it, and come with a backup.
+    let are_brought = plan.stack.database_move.is_some() || restored(plan, changes).is_some();
+    let database = (!are_brought).then_some(Component::Postgres);
+    let others = [Component::Rabbitmq, Component::Qdrant];
+    let replaced = database.into_iter().chain(others).filter_map(|store| {
+        let (before, after) = (home(stack, store, now)?, home(stack, store, &next.object)?);
+        if before == after {
+            return None;
+        }
+        let (reason, effect) = match (store, before.holder.kind.as_str()) {
+            (Component::Qdrant, _) => (
+                RiskReason::CollectionChanges,
+                "documents are not found until the app has filled it from the database",
+            ),
+            (_, "Secret") => (
+                RiskReason::StoreReplaced,
+                "the operator copies nothing, so copy the data first, unless it is there already",
+            ),
+            (_, "StatefulSet") => (
+                RiskReason::StoreReplaced,
+                "the operator copies nothing, so copy the data first; the old volume is kept",
+            ),
+            _ => (
+                RiskReason::StoreReplaced,
+                "the operator copies nothing, so copy the data first; the old servers are kept",
+            ),
+        };
+        Some(Risk {
+            reason,
+            message: format!("the stack uses {after} in place of {before}: {effect}"),
+            child: before.holder,
         })
-        .collect()
+    });
+    replaced.collect()
 }
 
 /// Returns the database that begins with a backup.

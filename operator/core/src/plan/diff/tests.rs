@@ -1,4 +1,5 @@
 mod ends;
+mod risks;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::ByteString;
