@@ -26,7 +26,8 @@ pub(super) async fn plan(
 ) -> Result<Action, Error> {
     let identity = facts.identity.clone();
     let in_json = |error| Error::Gather(kube::Error::SerdeError(error));
-    let planned = plan::plan(stack, plan::foresee(facts), &scope.context.defaults)?;
+    let facts = plan::foresee(stack, facts);
+    let planned = plan::plan(stack, facts, &scope.context.defaults)?;
     let wanted = diff::children(&planned.desired).map_err(in_json)?;
     let read = children::read(&scope.context.client, &identity, &wanted);
     let live = timeout(READ_TIME, read)

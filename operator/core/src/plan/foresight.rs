@@ -9,17 +9,18 @@ use super::{
     stores,
 };
 use crate::{
-    api::ShortenerStack,
+    api::{ShortenerStack, ShortenerStackSpec},
     model::{
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, PASSWORD_KEY, USERNAME_KEY},
         external,
         facts::{
-            BrokerFact, ClusterFact, CredentialState, ExternalAccess, Facts, GatewayFacts,
-            HeaderFacts, MissingKeys, MoveFacts, PodContents, QueueFacts, Referenced, StoreFacts,
-            TlsEntry,
+            BrokerFact, ClaimFact, ClusterFact, CredentialState, ExternalAccess, Facts,
+            GatewayFacts, HeaderFacts, MissingKeys, MoveFacts, PodContents, QueueFacts, Referenced,
+            StoreFacts, TlsEntry,
         },
-        metadata::StackIdentity,
+        metadata::{Component, StackIdentity},
+        quantity,
     },
 };
 
@@ -33,23 +34,71 @@ const URL_KEY: &str = "uri";
 /// Keys of its parts.
 const PART_KEYS: [&str; 4] = ["host", "port", USERNAME_KEY, PASSWORD_KEY];
 
-/// Replaces what only an apply brings about by placeholders: credentials that are to be generated, and the address of
-/// the app, from which its gateway is rendered. So equal facts give an equal plan.
+/// Replaces what only an apply brings about: credentials that are to be generated and the address of the app, from which its
+/// gateway is rendered, by placeholders, volumes by those that have grown, and servers that other operators have yet to make
+/// by those that serve. So the plan shows the end, and equal facts give an equal plan.
 #[must_use]
-pub fn foresee(mut facts: Facts) -> Facts {
+pub fn foresee(stack: &ShortenerStack, mut facts: Facts) -> Facts {
     replace_generated(&mut facts.checksum_key);
     replace_generated(&mut facts.job_ids);
     replace_generated(&mut facts.management);
     let stores = std::iter::once(&mut facts.database).chain(facts.optional.values_mut());
     for store in stores {
-        if let StoreFacts::Managed { credentials, .. } = store {
+        if let StoreFacts::Managed {
+            credentials, claim, ..
+        } = store
+        {
             replace_generated(credentials);
+            claim.iter_mut().for_each(grow);
         }
     }
     if facts.gateway.upstream.is_none() {
         facts.gateway.upstream = Some(ADDRESS.to_owned());
     }
+    start(&stack.spec, &mut facts);
     facts
+}
+
+/// Lets a volume have what its claim is going to request. One that is growing already may have failed to.
+fn grow(claim: &mut ClaimFact) {
+    let sizes = claim.request.as_ref().zip(claim.capacity.as_ref());
+    if sizes.is_some_and(|(request, capacity)| quantity::is_same(&request.0, &capacity.0)) {
+        claim.capacity = None;
+    }
+}
+
+/// Lets the servers that other operators have yet to make serve. While links move to them, each step depends on the one
+/// before.
+fn start(spec: &ShortenerStackSpec, facts: &mut Facts) {
+    let stack = &facts.identity.name;
+    let is_starting = |fact: &ClusterFact| matches!(fact, ClusterFact::Starting(_));
+    let makes_database = spec.database.cloud_native_pg.is_some() && is_starting(&facts.cluster);
+    if makes_database && facts.database_move.server.is_none() {
+        facts.cluster = ClusterFact::Started;
+        complete(references::database(spec, stack), &mut facts.database);
+    }
+    let makes_broker =
+        spec.queue.rabbitmq_cluster.is_some() && is_starting(&facts.broker_cluster.state);
+    let optional = references::optional(spec, stack).into_iter();
+    let mut brokers = optional.filter(|(store, _)| *store == Component::Rabbitmq);
+    if makes_broker
+        && let Some(reference) = brokers.next()
+        && let Some(broker) = facts.optional.get_mut(&Component::Rabbitmq)
+    {
+        facts.broker_cluster.state = ClusterFact::Started;
+        complete(reference, broker);
+    }
+}
+
+/// Completes the Secrets of servers that another operator makes.
+fn complete(reference: StoreReference, facts: &mut StoreFacts) {
+    let StoreFacts::External { found, tls, .. } = &*facts else {
+        return;
+    };
+    let mut files = tls.iter().flatten();
+    if found.is_none() || files.any(|file| file.value.is_none()) {
+        *facts = store(reference);
+    }
 }
 
 /// Returns the facts of a cluster without this stack. It has every optional kind, and every Secret that the spec refers
@@ -145,11 +194,14 @@ fn placeholder() -> ByteString {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::{api::apps::v1::StatefulSet, apimachinery::pkg::api::resource::Quantity};
     use serde_json::{Value, json};
 
     use super::*;
     use crate::{
-        plan::{diff, plan},
+        plan::{Plan, diff, plan},
         testing::{shared::stored_stack, stack::defaults},
     };
 
@@ -186,7 +238,7 @@ mod tests {
         let generated = |value: &str| {
             let mut facts = presume(&stack, identity.clone());
             let minted = ByteString(value.as_bytes().to_vec());
-            let keys = stores::keys(crate::model::metadata::Component::Postgres);
+            let keys = stores::keys(Component::Postgres);
             let keys = keys.iter().map(|key| ((*key).to_owned(), minted.clone()));
             facts.database = StoreFacts::Managed {
                 credentials: CredentialState::Generated(keys.collect()),
@@ -194,9 +246,102 @@ mod tests {
                 claim: None,
             };
             facts.gateway.upstream = None;
-            plan(&stack, foresee(facts), &defaults()).unwrap().desired
+            plan(&stack, foresee(&stack, facts), &defaults())
+                .unwrap()
+                .desired
         };
         assert_eq!(generated("a"), generated("b"));
         assert!(generated("a").prunable);
+    }
+
+    /// Returns the plan of a spec in a cluster of which these facts are other than presumed.
+    fn foreseen(spec: Value, edit: impl FnOnce(&mut Facts)) -> Plan {
+        let stack = stored_stack(spec);
+        let mut facts = presume(&stack, StackIdentity::of(&stack).unwrap());
+        edit(&mut facts);
+        plan(&stack, foresee(&stack, facts), &defaults()).unwrap()
+    }
+
+    #[test]
+    fn a_volume_has_grown_in_the_plan_that_lets_it_grow() {
+        for (spec, request, volume, usable) in [
+            ("1Gi", "1Gi", "1Gi", 1 << 30),
+            ("10Gi", "1Gi", "1024Mi", 10 << 30),
+            // A growth from before may have failed.
+            ("10Gi", "10Gi", "1Gi", 1 << 30),
+            ("1Gi", "2Gi", "2Gi", 2 << 30),
+        ] {
+            let quantity = |size: &str| Some(Quantity(size.to_owned()));
+            let existing = ClaimFact {
+                request: quantity(request),
+                capacity: quantity(volume),
+                ..ClaimFact::default()
+            };
+            let managed = json!({"database": {"managed": {"storage": spec}}});
+            let plan = foreseen(managed, |facts| {
+                if let StoreFacts::Managed { claim, .. } = &mut facts.database {
+                    *claim = Some(existing);
+                }
+            });
+            let database = plan.stack.database.as_ref().unwrap();
+            let found = database.managed().unwrap().volume.as_ref().unwrap();
+            assert_eq!(found.usable_bytes(), Some(usable), "{spec} {request}");
+        }
+    }
+
+    /// Empties the Secret of a store that another operator makes.
+    fn begin(store: &mut StoreFacts) {
+        if let StoreFacts::External { found, tls, .. } = store {
+            *found = None;
+            let files = tls.iter_mut().flatten();
+            files.for_each(|file| file.value = None);
+        }
+    }
+
+    fn beginning(facts: &mut Facts) {
+        facts.cluster = ClusterFact::Starting(None);
+        begin(&mut facts.database);
+        facts.broker_cluster.state = ClusterFact::Starting(Some("1/3".to_owned()));
+        facts.optional.values_mut().for_each(begin);
+    }
+
+    #[test]
+    fn servers_that_other_operators_have_yet_to_make_serve_in_the_plan() {
+        let spec = json!({
+            "profiles": ["queue"],
+            "database": {"cloudNativePG": {}}, "queue": {"rabbitmqCluster": {}},
+        });
+        let plan = foreseen(spec, beginning);
+        assert_eq!(plan.stack.held, BTreeMap::new());
+        let children = diff::children(&plan.desired).unwrap();
+        let children: Vec<String> = children.iter().map(ToString::to_string).collect();
+        for child in [
+            "Cluster/acme-pg",
+            "RabbitmqCluster/acme-mq",
+            "Deployment/acme-worker",
+        ] {
+            assert!(children.contains(&child.to_owned()), "{children:?}");
+        }
+        // Another store whose Secret is missing is held.
+        let external = json!({"external": {"secretRef": {"name": "links-store"}}});
+        let plan = foreseen(json!({"database": external}), beginning);
+        assert_eq!(
+            plan.stack.held[&Component::Postgres].reason,
+            "SecretNotFound"
+        );
+    }
+
+    #[test]
+    fn links_move_step_by_step_in_the_plan_too() {
+        let plan = foreseen(json!({"database": {"cloudNativePG": {}}}), |facts| {
+            beginning(facts);
+            facts.database_move = MoveFacts {
+                server: Some(Arc::new(StatefulSet::default())),
+                username: Some("shortener".to_owned()),
+                ..MoveFacts::default()
+            };
+        });
+        let held = &plan.stack.held[&Component::Postgres];
+        assert_eq!((held.reason, held.waits), ("MoveFreezing", true));
     }
 }

@@ -1,11 +1,11 @@
 //! The steps of a plan: reads the facts and the live objects, builds the wanted ones, and compares both.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, future};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::ListParams,
     runtime::{
         reflector::{self, Store},
@@ -14,10 +14,13 @@ use kube::{
 };
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{defaults::Defaults, facts::Facts, metadata::StackIdentity, stack::HostConflict},
+    model::{
+        cloud_native_pg, defaults::Defaults, facts::Facts, metadata::StackIdentity,
+        rabbitmq_cluster, stack::HostConflict,
+    },
     plan::{
-        self, ValidateError,
-        diff::{self, LiveChildren},
+        self, Plan, ValidateError,
+        diff::{self, Changes, LiveChildren},
     },
 };
 use tokio::time::timeout;
@@ -64,7 +67,7 @@ pub(super) async fn with_cluster(
     defaults: Defaults,
 ) -> Result<PlanReport, PlanError> {
     let namespace = stack.namespace().unwrap_or_default();
-    let existing = stack_metadata(&client, &namespace, &stack.name_any()).await?;
+    let existing = existing(&client, &namespace, &stack.name_any()).await?;
     let exists = existing.is_some();
     adopt(&mut stack, existing);
     let identity = identity(&stack)?;
@@ -72,10 +75,11 @@ pub(super) async fn with_cluster(
     children::read(&client, &identity, &[]).await?;
     let (scope, _watching) = scope(&client, &namespace, defaults.clone()).await?;
     let facts = gather::gather(&scope, &stack, identity.clone()).await;
-    let facts = plan::foresee(facts.map_err(|source| ReadError {
+    let facts = facts.map_err(|source| ReadError {
         what: format!("the Secrets and volume claims of the stack in namespace {namespace}"),
         source,
-    })?);
+    })?;
+    let facts = plan::foresee(&stack, facts);
     let wanted = plan::plan(&stack, facts.clone(), &defaults)
         .map_err(refusal)?
         .desired;
@@ -102,20 +106,24 @@ fn refusal(error: ValidateError) -> String {
 
 /// Gives a stack from a file what the API server has set on the live one, or would set on a new one. Annotations of the
 /// live one stay.
-fn adopt(stack: &mut ShortenerStack, existing: Option<ObjectMeta>) {
+fn adopt(stack: &mut ShortenerStack, existing: Option<GuardedStack>) {
     let metadata = &mut stack.metadata;
     let Some(existing) = existing else {
         metadata.uid = Some(NEW_STACK_UID.to_owned());
         metadata.creation_timestamp = Some(Time(jiff::Timestamp::now()));
         return;
     };
-    metadata.uid = existing.uid;
-    metadata.creation_timestamp = existing.creation_timestamp;
-    // An apply that edits the spec moves it, and one that does not is told from the spec itself.
-    metadata.generation = existing.generation.map(|generation| generation + 1);
-    let mut annotations = existing.annotations.unwrap_or_default();
+    let live = existing.meta().clone();
+    // To an unedited spec the operator adds what its last status says, such as that an autoscaler chose the number of pods.
+    let unedited = existing.0.ok().filter(|live| live.spec == stack.spec);
+    metadata.uid = live.uid;
+    metadata.creation_timestamp = live.creation_timestamp;
+    let edits = i64::from(unedited.is_none());
+    metadata.generation = live.generation.map(|generation| generation + edits);
+    let mut annotations = live.annotations.unwrap_or_default();
     annotations.extend(metadata.annotations.take().unwrap_or_default());
     metadata.annotations = Some(annotations);
+    stack.status = unedited.and_then(|live| live.status);
 }
 
 fn report(
@@ -147,7 +155,10 @@ fn report(
             waiting.join(", ")
         ));
     }
+    let changes = diff::diff(&planned, live)?;
+    notes.extend(first(&planned, &changes));
     let held = planned.stack.held.iter();
+    let held = held.filter(|(_, failure)| !failure.waits);
     let held = held.map(|(component, failure)| HeldComponent {
         component: component.as_str(),
         reason: failure.reason,
@@ -157,21 +168,39 @@ fn report(
         namespace: stack.namespace().unwrap_or_default(),
         name: stack.name_any(),
         exists: false,
-        changes: diff::diff(&planned, live)?,
+        changes,
         held: held.collect(),
         notes,
     })
 }
 
-async fn stack_metadata(
+/// Returns what comes first, where the rest has to wait for it.
+fn first(planned: &Plan, changes: &Changes) -> BTreeSet<String> {
+    let made = changes.created.iter().filter_map(|child| {
+        let runners = [&cloud_native_pg::RUNNER, &rabbitmq_cluster::RUNNER];
+        let runner = runners
+            .into_iter()
+            .find(|runner| runner.kind == child.kind)?;
+        let operator = runner.operator;
+        Some(format!(
+            "first {operator} makes {child}, then what needs it follows"
+        ))
+    });
+    let steps = planned.stack.held.values();
+    let steps = steps.filter(|failure| failure.waits);
+    made.chain(steps.map(|step| format!("only the next step is planned: {}", step.message)))
+        .collect()
+}
+
+/// Returns the live stack of this name, if there is one.
+async fn existing(
     client: &Client,
     namespace: &str,
     name: &str,
-) -> Result<Option<ObjectMeta>, PlanError> {
-    let stacks: Api<ShortenerStack> = Api::namespaced(client.clone(), namespace);
+) -> Result<Option<GuardedStack>, PlanError> {
+    let stacks: Api<GuardedStack> = Api::namespaced(client.clone(), namespace);
     let what = format!("ShortenerStack {name} in namespace {namespace}");
-    let found = present(stacks.get_metadata(name).await, || what)?;
-    Ok(found.map(|found| found.metadata))
+    Ok(present(stacks.get(name).await, || what)?)
 }
 
 /// Returns a scope as reconciles have it, with the objects of one namespace. Its watches end with the handle.

@@ -1,3 +1,5 @@
+mod others;
+
 use clap::{CommandFactory, Parser};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::{ResourceExt, api::ListParams};
