@@ -61,7 +61,7 @@ const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The objects that the stack depends on could not be read.
-    #[error("cannot read an object that the stack depends on: {0}")]
+    #[error("cannot read an object that the stack depends on: {}", refusal::sentence(.0))]
     Gather(#[source] kube::Error),
     /// The spec conflicts with other objects of the cluster.
     #[error(transparent)]
@@ -70,10 +70,10 @@ pub enum Error {
     #[error(transparent)]
     Apply(#[from] apply::ApplyError),
     /// The store of a drill that is over is still away.
-    #[error("cannot give back the store of a drill that is over: {0}; the operator retries")]
+    #[error("cannot give back the store of a drill that is over: {}; the operator retries", refusal::sentence(.0))]
     Lift(#[source] kube::Error),
     /// The status could not be written.
-    #[error("cannot read or write the status of the stack: {0}")]
+    #[error("cannot read or write the status of the stack: {}", refusal::sentence(.0))]
     Status(#[source] kube::Error),
     /// Reading took too long. Writing has a time for each child instead.
     #[error("the API server did not answer within {} s: check its latency; the operator retries", READ_TIME.as_secs())]

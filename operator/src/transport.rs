@@ -1,6 +1,6 @@
 //! HTTP transports to brokers, pods and gateways: plain, with TLS, or over connections that the caller opens.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{error::Error, net::SocketAddr, time::Duration};
 
 use http::{HeaderValue, Request, Response, Uri, header::HOST};
 use http_body_util::{BodyExt, Full, Limited};
@@ -29,7 +29,7 @@ pub fn http(max_answer: usize) -> Transport {
     Transport::new(service_fn(move |request| {
         let answer = client.request(request);
         async move {
-            let answer = answer.await.map_err(|error| with_cause(&error))?;
+            let answer = answer.await.map_err(|error| with_causes(&error))?;
             whole(answer, max_answer).await
         }
     }))
@@ -98,16 +98,19 @@ pub fn https(max_answer: usize, host: &str, peer: SocketAddr) -> Result<Transpor
     )))
 }
 
-/// Returns an error with the messages of all its causes. The HTTP client's own message names only the step that
-/// failed.
-fn with_cause(error: &dyn std::error::Error) -> BoxError {
+/// Returns the text of an error with those of all its causes. The HTTP client's own text names only the step that failed; other
+/// errors have the text of their cause already.
+pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text = format!("{text}: {error}");
+        let said = error.to_string();
+        if !text.ends_with(&said) {
+            text = format!("{text}: {said}");
+        }
         cause = error.source();
     }
-    text.into()
+    text
 }
 
 async fn whole<B>(answer: Response<B>, max_answer: usize) -> Result<Response<Bytes>, BoxError>

@@ -41,7 +41,7 @@ pub enum ConnectError {
     #[error("cannot use the kubeconfig or its context (--context): {0}")]
     Kubeconfig(#[from] KubeconfigError),
     /// The client for the API server cannot be set up.
-    #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
+    #[error("cannot use the kubeconfig or the service account to connect to the API server: {}", refusal::sentence(.0))]
     Client(#[source] kube::Error),
 }
 
@@ -137,7 +137,7 @@ impl Reader {
         let error = match listed {
             Ok(list) => return list.items,
             Err(kube::Error::Api(status)) if refusal::is_absent(&status) => return Vec::new(),
-            Err(error) => reason(&error),
+            Err(error) => refusal::sentence(&error),
         };
         let place = match namespace {
             Some(namespace) => format!("{} in namespace {namespace}", kind.plural),
@@ -145,14 +145,6 @@ impl Reader {
         };
         self.unread.push(format!("cannot read {place}: {error}"));
         Vec::new()
-    }
-}
-
-/// Returns the reason of a failed request in one sentence.
-fn reason(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
     }
 }
 

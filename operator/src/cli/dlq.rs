@@ -15,6 +15,7 @@ use super::{
     app_pod::AppPodError,
     cluster::{ConnectError, Stack},
 };
+use crate::kubernetes::refusal::sentence;
 
 /// Work with dead letters, the jobs that failed for good
 #[derive(Debug, Args)]
@@ -97,7 +98,8 @@ pub enum DlqError {
     Pod(#[from] AppPodError),
     /// The API server refused to run the program, or did not answer.
     #[error(
-        "cannot run the app's program in pod {pod}: {source}; check that you may get and create pods/exec"
+        "cannot run the app's program in pod {pod}: {}; check that you may get and create pods/exec",
+        sentence(.source)
     )]
     Exec {
         /// Name of the pod.

@@ -13,6 +13,7 @@ use shortener_operator_core::api::{
 use tokio::time::sleep;
 
 use super::cluster::{ConnectError, Stack};
+use crate::kubernetes::refusal::sentence;
 
 /// Time between two looks at the drill.
 const LOOK: Duration = Duration::from_secs(1);
@@ -51,12 +52,14 @@ pub enum DrillError {
     Connect(#[from] ConnectError),
     /// The drill could not be created.
     #[error(
-        "cannot create a ShortenerDrill: {0}; check that you may create shortenerdrills (ClusterRole shortener-operator-drill)"
+        "cannot create a ShortenerDrill: {}; check that the namespace exists and that you may create shortenerdrills (ClusterRole shortener-operator-drill)",
+        sentence(.0)
     )]
     Create(#[source] kube::Error),
     /// The drill could not be read.
     #[error(
-        "cannot read ShortenerDrill {name}: {source}; the operator gives the store back all the same"
+        "cannot read ShortenerDrill {name}: {}; the operator gives the store back all the same",
+        sentence(.source)
     )]
     Read {
         /// Name of the drill.

@@ -20,6 +20,7 @@ use super::{
     app_pod::AppPodError,
     cluster::{ConnectError, Stack},
 };
+use crate::kubernetes::refusal::sentence;
 
 /// The variable of the environment with the key.
 const KEY: &str = "SHORTENER_KEY";
@@ -93,7 +94,10 @@ pub enum TransferError {
     #[error(transparent)]
     Pod(#[from] AppPodError),
     /// The API server refused to forward the port, or did not answer.
-    #[error("cannot reach pod {pod}: {source}; check that you may get and create pods/portforward")]
+    #[error(
+        "cannot reach pod {pod}: {}; check that you may get and create pods/portforward",
+        sentence(.source)
+    )]
     Forward {
         /// Name of the pod.
         pod: String,

@@ -13,11 +13,11 @@ use shortener_operator_core::{
     plan::diff::{ChildName, LiveChildren},
 };
 
-use super::refusal::is_absent;
+use super::refusal::{is_absent, sentence};
 
 /// An error of a read for a plan.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read {what}: {source}")]
+#[error("cannot read {what}: {}", sentence(.source))]
 pub struct ReadError {
     /// Objects that were to be read.
     pub what: String,

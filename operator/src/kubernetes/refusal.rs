@@ -1,6 +1,8 @@
-//! Reasons for refusals of the API server, for conditions, logs and metrics.
+//! Reasons for refusals of the API server, for conditions, commands, logs and metrics.
 
 use kube::core::Status;
+
+use crate::transport::with_causes;
 
 /// The reason while a namespace is being deleted. The API server then refuses new objects, and none are needed.
 pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
@@ -15,6 +17,18 @@ pub fn reason(error: &kube::Error, fallback: &'static str) -> &'static str {
         kube::Error::Api(status) if status.is_forbidden() => "Forbidden",
         kube::Error::Api(status) if status.is_invalid() => "Refused",
         _ => fallback,
+    }
+}
+
+/// Returns what went wrong with a request, in one line. An error's own text has every field of the API server's answer, or
+/// names only the step that failed.
+pub fn sentence(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.message.is_empty() => {
+            format!("the API server answered {}", status.code)
+        }
+        kube::Error::Api(status) => status.message.clone(),
+        other => with_causes(other),
     }
 }
 
@@ -44,6 +58,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("client error (Connect)")]
+    struct NoConnection(#[source] std::io::Error);
 
     fn refused(message: &str, reason: &str, code: u16, causes: Value) -> kube::Error {
         let status = json!({
@@ -81,6 +99,21 @@ mod tests {
             let error = refused(message, "Forbidden", 403, json!([]));
             assert_eq!(is_growth(&error), growth, "{message}");
         }
+    }
+
+    #[test]
+    fn a_sentence_is_what_the_server_says_or_the_error_with_its_causes() {
+        let forbidden = "deployments.apps is forbidden: User \"b\" cannot list resource";
+        let refusal = refused(forbidden, "Forbidden", 403, json!([]));
+        assert_eq!(sentence(&refusal), forbidden);
+        let silent = refused("", "", 502, json!([]));
+        assert_eq!(sentence(&silent), "the API server answered 502");
+        let cause = NoConnection(std::io::Error::other("connection refused"));
+        let unreachable = kube::Error::Service(cause.into());
+        assert_eq!(
+            sentence(&unreachable),
+            "ServiceError: client error (Connect): connection refused"
+        );
     }
 
     #[test]

@@ -218,7 +218,10 @@ async fn store_facts(
 fn unread(error: &kube::Error) -> StepFailure {
     StepFailure {
         reason: refusal::reason(error, "ReadFailed"),
-        message: format!("cannot read a Secret or the volume claim of the component: {error}"),
+        message: format!(
+            "cannot read a Secret or the volume claim of the component: {}",
+            refusal::sentence(error)
+        ),
         needs_an_edit: false,
         waits: false,
     }

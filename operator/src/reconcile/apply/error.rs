@@ -39,7 +39,7 @@ pub enum Cause {
     #[error("it was deleted while the stack was reconciled: the operator retries")]
     Vanished,
     /// The API server refused the request or did not answer.
-    #[error("{0}")]
+    #[error("{}", refusal::sentence(.0))]
     Api(#[from] kube::Error),
     /// The storage class of a volume claim does not let its volume grow.
     #[error(

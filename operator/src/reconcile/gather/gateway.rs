@@ -59,8 +59,9 @@ async fn probe_key(
     Some(key.map_err(|error| StepFailure {
         reason: refusal::reason(&error, "ReadFailed"),
         message: format!(
-            "gateway.endToEndProbe.keySecretRef: cannot read Secret {}: {error}: check the API server and the operator's right to get Secrets; nothing is tried without the key, and the operator retries",
-            reference.name
+            "gateway.endToEndProbe.keySecretRef: cannot read Secret {}: {}: check the API server and the operator's right to get Secrets; nothing is tried without the key, and the operator retries",
+            reference.name,
+            refusal::sentence(&error)
         ),
         needs_an_edit: false,
         waits: false,
