@@ -40,6 +40,27 @@ impl Cli {
     /// # Errors
     /// The command line is invalid, or it asks for `--help` or `--version`.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::parsed(Self::command(), arguments)
+    }
+
+    /// Does the same without the variables of the environment: outside the operator's pod they may be those of another program.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn read_alone(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::parsed(Self::without_environment(), arguments)
+    }
+
+    fn without_environment() -> clap::Command {
+        let without =
+            |run: clap::Command| run.mut_args(|argument| argument.env(None::<&'static str>));
+        Self::command().mut_subcommand("run", without)
+    }
+
+    fn parsed(
+        command: clap::Command,
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, clap::Error> {
         let mut arguments: Vec<OsString> = arguments.into_iter().collect();
         let about = ["-h", "--help", "-V", "--version"];
         let names_a_command = arguments
@@ -49,7 +70,7 @@ impl Cli {
         if !names_a_command {
             arguments.insert(arguments.len().min(1), "run".into());
         }
-        let matches = Self::command().try_get_matches_from(arguments)?;
+        let matches = command.try_get_matches_from(arguments)?;
         let mut cli = Self::from_arg_matches(&matches)?;
         if let (Command::Run(settings), Some((_, given))) = (&mut cli.command, matches.subcommand())
         {
@@ -119,6 +140,21 @@ mod tests {
             "ops",
         ];
         assert!(matches!(read(&spelled_out), Ok(Command::Run(_))));
+    }
+
+    #[test]
+    fn a_line_that_is_read_alone_takes_nothing_from_the_environment() {
+        let variables = |command: clap::Command| {
+            let run = command.find_subcommand("run").unwrap();
+            let arguments = run.get_arguments();
+            arguments
+                .filter(|argument| argument.get_env().is_some())
+                .count()
+        };
+        assert!(variables(Cli::command()) > 20);
+        assert_eq!(variables(Cli::without_environment()), 0);
+        let read = Cli::read_alone(POD.map(OsString::from)).unwrap();
+        assert!(matches!(read.command, Command::Run(settings) if settings.pod_name == "op-0"));
     }
 
     #[test]

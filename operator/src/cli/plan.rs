@@ -132,7 +132,7 @@ pub async fn run(arguments: PlanArguments, out: &mut impl Write) -> Result<PlanO
     let flag = arguments.location.namespace.as_deref();
     let report = if arguments.offline {
         let stack = placed(stack, flag, DEFAULT_NAMESPACE)?;
-        let settings = operator::of_this_release()?;
+        let (settings, _) = operator::assumed()?;
         compare::with_nothing(stack, &settings.defaults())?
     } else {
         let connected = arguments.location.connect().await;
@@ -140,10 +140,9 @@ pub async fn run(arguments: PlanArguments, out: &mut impl Write) -> Result<PlanO
             connected.map_err(|error| format!("{error}; without a cluster, use --offline"))?;
         let stack = placed(stack, flag, &namespace)?;
         let searched = arguments.operator_namespace.as_deref();
-        let class = stack.spec.operator_class.clone().unwrap_or_default();
-        let (settings, note) = operator::settings(&client, searched, &class).await?;
+        let (settings, notes) = operator::settings(&client, searched, &stack).await?;
         let mut report = compare::with_cluster(client, stack, settings.defaults()).await?;
-        report.notes.extend(note);
+        report.notes.extend(notes);
         report
     };
     let printed = match arguments.output {
