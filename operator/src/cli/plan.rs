@@ -5,6 +5,7 @@
 
 mod compare;
 mod document;
+mod neighbours;
 mod operator;
 mod text;
 

@@ -42,11 +42,15 @@ impl Default for Hosts {
 impl Hosts {
     /// Adds the routes of a scope.
     pub fn follow(&self, inventory: &Inventory) {
-        let routes = (
+        self.add(
             inventory.objects::<Ingress>(),
             inventory.objects::<HttpRoute>(),
         );
-        self.routes.write().push(routes);
+    }
+
+    /// Adds routes of stacks.
+    pub fn add(&self, ingresses: Store<Ingress>, routes: Store<HttpRoute>) {
+        self.routes.write().push((ingresses, routes));
     }
 
     /// Records that the routes of a scope are listed, then waits for those of the others, without which a stack could take

@@ -4,19 +4,16 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, future};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::ListParams,
-    runtime::{
-        reflector::{self, Store},
-        watcher::Event,
-    },
-};
+use kube::{Api, Client, ResourceExt};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
-        cloud_native_pg, defaults::Defaults, facts::Facts, metadata::StackIdentity,
-        rabbitmq_cluster, stack::HostConflict,
+        cloud_native_pg,
+        defaults::Defaults,
+        facts::{Facts, HOST_CONFLICT},
+        metadata::{Component, StackIdentity},
+        rabbitmq_cluster,
+        stack::HostConflict,
     },
     plan::{
         self, Plan, ValidateError,
@@ -26,7 +23,7 @@ use shortener_operator_core::{
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{HeldComponent, PlanError, PlanReport};
+use super::{HeldComponent, PlanError, PlanReport, neighbours::Neighbours};
 use crate::{
     kubernetes::{
         children::{self, ReadError, present},
@@ -35,7 +32,7 @@ use crate::{
         watch_report::Reports,
     },
     reconcile::{
-        context::{Context, GuardedStack, Scope},
+        context::{Context, Scope},
         gather,
     },
     server::{health::Health, metrics::Metrics},
@@ -73,7 +70,9 @@ pub(super) async fn with_cluster(
     let identity = identity(&stack)?;
     // These reads name the permission that is missing, so they come before the watches, which only end in a timeout.
     children::read(&client, &identity, &[]).await?;
-    let (scope, _watching) = scope(&client, &namespace, defaults.clone()).await?;
+    let neighbours = Neighbours::read(&client, &namespace).await?;
+    let unseen = neighbours.note(&stack);
+    let (scope, _watching) = scope(&client, &namespace, defaults.clone(), neighbours).await?;
     let facts = gather::gather(&scope, &stack, identity.clone()).await;
     let facts = facts.map_err(|source| ReadError {
         what: format!("the Secrets and volume claims of the stack in namespace {namespace}"),
@@ -87,6 +86,7 @@ pub(super) async fn with_cluster(
     let objects = diff::objects(&wanted)?;
     let mut report = report(&stack, facts, &defaults, &live)?;
     report.exists = exists;
+    report.notes.extend(unseen);
     let asked = dry_run::confirm(&client, &namespace, objects, &mut report.changes).await;
     if let Err(error) = asked {
         report.notes.push(format!(
@@ -139,12 +139,7 @@ fn report(
                 .to_owned(),
         );
     }
-    if let Some(HostConflict { holder, hosts, .. }) = &facts.gateway.host_conflict {
-        let hosts = HostConflict::title(hosts);
-        notes.push(format!(
-            "stack {holder} already serves {hosts}: change gateway.hosts"
-        ));
-    }
+    let conflict = facts.gateway.host_conflict.as_ref().map(without_hosts);
     let planned = plan::plan(stack, facts, defaults).map_err(refusal)?;
     let waiting = planned.stack.pending.iter();
     let waiting: Vec<&str> = waiting.map(|change| change.workload.as_str()).collect();
@@ -169,9 +164,25 @@ fn report(
         name: stack.name_any(),
         exists: false,
         changes,
-        held: held.collect(),
+        held: conflict.into_iter().chain(held).collect(),
         notes,
     })
+}
+
+/// Returns the gateway of a stack that does not get its hosts: its routes stay as they are.
+fn without_hosts(conflict: &HostConflict) -> HeldComponent {
+    let HostConflict {
+        holder,
+        hosts,
+        place,
+        ..
+    } = conflict;
+    let hosts = HostConflict::title(hosts);
+    HeldComponent {
+        component: Component::Gateway.as_str(),
+        reason: HOST_CONFLICT,
+        message: format!("stack {holder} already serves {hosts} on {place}: change gateway.hosts"),
+    }
 }
 
 /// Returns what comes first, where the rest has to wait for it.
@@ -208,8 +219,14 @@ async fn scope(
     client: &Client,
     namespace: &str,
     defaults: Defaults,
+    neighbours: Neighbours,
 ) -> Result<(Scope, AbortOnDropHandle<()>), PlanError> {
-    let stacks = stacks(client, namespace).await?;
+    let Neighbours {
+        stacks,
+        ingresses,
+        routes,
+        ..
+    } = neighbours;
     let context = Context::new(
         client.clone(),
         defaults,
@@ -225,7 +242,7 @@ async fn scope(
         namespace: Some(namespace),
     };
     let (inventory, changes) = Inventory::watch(client, reports);
-    context.hosts.follow(&inventory);
+    context.hosts.add(ingresses, routes);
     let watching = tokio::spawn(changes.for_each(|_| future::ready(())));
     let watching = AbortOnDropHandle::new(watching);
     if !matches!(timeout(LIST_LIMIT, inventory.ready()).await, Ok(Ok(()))) {
@@ -243,24 +260,4 @@ async fn scope(
         stacks,
     };
     Ok((scope, watching))
-}
-
-/// Returns the stacks of the cluster, of which one may hold the host; those of the namespace if the user may
-/// not list the others.
-async fn stacks(client: &Client, namespace: &str) -> Result<Store<GuardedStack>, PlanError> {
-    let (reader, mut writer) = reflector::store();
-    let (all, own): (Api<GuardedStack>, Api<GuardedStack>) = (
-        Api::all(client.clone()),
-        Api::namespaced(client.clone(), namespace),
-    );
-    let params = ListParams::default();
-    let mut list = all.list(&params).await;
-    if matches!(&list, Err(kube::Error::Api(status)) if status.is_forbidden()) {
-        list = own.list(&params).await;
-    }
-    let found = present(list, || "the ShortenerStacks".to_owned())?;
-    for stack in found.into_iter().flat_map(|list| list.items) {
-        writer.apply_watcher_event(&Event::Apply(stack));
-    }
-    Ok(reader)
 }

@@ -187,17 +187,42 @@ async fn what_waits_for_an_edit_is_noted_and_an_edit_lets_it_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stack_that_serves_the_same_host_is_noted() {
+async fn the_gateway_is_held_while_another_stack_serves_the_host() {
     let world = World::with_stack(json!({})).await;
     let mut other = in_a_file(json!({}));
     other.metadata.name = Some("other".to_owned());
     let defaults = settings().defaults();
     let report = compare::with_cluster(world.server.client(), other, defaults).await;
-    let notes = report.unwrap().notes;
-    assert!(
-        notes[0].contains("stack links/acme already serves every host"),
-        "{notes:?}"
-    );
+    let report = report.unwrap();
+    assert_eq!(report.outcome(), PlanOutcome::Blocked);
+    let [held] = report.held.as_slice() else {
+        panic!("{:?}", report.held);
+    };
+    assert_eq!((held.component, held.reason), ("gateway", "HostConflict"));
+    let holder = "stack links/acme already serves every host";
+    assert!(held.message.starts_with(holder), "{held:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_belongs_to_the_stack_that_serves_it_also_in_another_namespace() {
+    let gateway = |host: &str| json!({"gateway": {"hosts": [host]}});
+    let world = World::with_stack(gateway("go.example.com")).await;
+    let of_team = |mut stack: ShortenerStack| {
+        stack.metadata.namespace = Some("team".to_owned());
+        stack
+    };
+    let older = of_team(stored_stack(gateway("old.example.com")));
+    let long_ago = "2020-01-01T00:00:00Z".parse().unwrap();
+    world.server.create_at(&older, long_ago);
+    world.settle().await;
+    let edited = of_team(in_a_file(gateway("go.example.com")));
+    let defaults = settings().defaults();
+    let report = compare::with_cluster(world.server.client(), edited, defaults).await;
+    let report = report.unwrap();
+    assert_eq!(report.outcome(), PlanOutcome::Blocked, "{report:?}");
+    let holder = "stack links/acme already serves go.example.com";
+    assert!(report.held[0].message.starts_with(holder), "{report:?}");
+    assert_eq!(report.notes, [] as [String; 0]);
 }
 
 #[tokio::test(start_paused = true)]
