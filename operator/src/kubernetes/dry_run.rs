@@ -10,20 +10,39 @@ use kube::{
 };
 use serde_json::Value;
 use shortener_operator_core::{
-    model::{kinds::kinds, metadata::FIELD_MANAGER},
+    model::{
+        kinds::{Kind, kinds},
+        metadata::FIELD_MANAGER,
+    },
     plan::diff::{Changes, ChildName},
 };
+
+use super::refusal::sentence;
+
+/// An error that names the changes of which it is unknown whether the API server accepts them.
+#[derive(Debug, thiserror::Error)]
+#[error("whether the API server accepts the change of {} is unknown: {}", joined(.children), sentence(.reason))]
+pub struct Unasked {
+    pub children: Vec<ChildName>,
+    /// The reason for the first of them.
+    pub reason: kube::Error,
+}
+
+fn joined(children: &[ChildName]) -> String {
+    let names: Vec<String> = children.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}
 
 /// Moves the changes that the API server refuses to those that cannot be written.
 ///
 /// # Errors
-/// The API server was not asked about every change: it did not answer, or the user may not write the object.
+/// The user may not write some of the objects, or the API server did not answer. It was asked about the others.
 pub async fn confirm(
     client: &Client,
     namespace: &str,
     mut objects: BTreeMap<ChildName, Value>,
     changes: &mut Changes,
-) -> Result<(), kube::Error> {
+) -> Result<(), Unasked> {
     let params = PatchParams {
         dry_run: true,
         ..PatchParams::apply(FIELD_MANAGER).force()
@@ -33,34 +52,46 @@ pub async fn confirm(
         .iter()
         .map(|one| one.child.clone())
         .collect();
-    for child in changed {
-        let kind = kinds()
-            .into_iter()
-            .find(|kind| kind.resource.kind == child.kind);
+    let (mut children, mut first) = (Vec::new(), None);
+    let mut rest = changed.into_iter().filter_map(|child| {
         // A child that is only released has no object.
-        let (Some(kind), Some(mut object)) = (kind, objects.remove(&child)) else {
-            continue;
-        };
-        object["apiVersion"] = kind.resource.api_version.clone().into();
-        object["kind"] = kind.resource.kind.clone().into();
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(client.clone(), namespace, &kind.resource);
-        match api.patch(&child.name, &params, &Patch::Apply(object)).await {
+        let object = objects.remove(&child)?;
+        let mut kinds = kinds().into_iter();
+        let kind = kinds.find(|kind| kind.resource.kind == child.kind)?;
+        Some((child, kind, object))
+    });
+    while let Some((child, Kind { resource, .. }, mut object)) = rest.next() {
+        object["apiVersion"] = resource.api_version.clone().into();
+        object["kind"] = resource.kind.clone().into();
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+        let answer = api.patch(&child.name, &params, &Patch::Apply(object)).await;
+        match answer {
+            Ok(_) => {}
             Err(kube::Error::Api(status)) if refuses(&status) => {
                 changes.refuse(
                     child,
                     format!("the API server refuses it: {}", status.message),
                 );
             }
-            answer => answer.map(|_| ())?,
+            Err(error) => {
+                children.push(child);
+                // A server that does not answer is not asked again.
+                if !matches!(error, kube::Error::Api(_)) {
+                    children.extend(rest.by_ref().map(|(child, ..)| child));
+                }
+                first = first.or(Some(error));
+            }
         }
     }
-    Ok(())
+    match first {
+        Some(reason) => Err(Unasked { children, reason }),
+        None => Ok(()),
+    }
 }
 
 /// Returns true for an answer that a later apply gets too. One about a missing right says nothing about the object.
 fn refuses(status: &Status) -> bool {
-    let lacks_right = status.code == 403 && status.message.contains(" cannot ");
+    let lacks_right = status.code == 403 && status.message.contains(" cannot patch resource \"");
     matches!(status.code, 400 | 403 | 422) && !lacks_right
 }
 
@@ -86,6 +117,11 @@ mod tests {
             (
                 403,
                 "admission webhook \"policy.example\" denied the request: no",
+                true,
+            ),
+            (
+                403,
+                "admission webhook \"policy.example\" denied the request: a container cannot run as root",
                 true,
             ),
             (

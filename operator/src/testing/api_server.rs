@@ -182,8 +182,9 @@ impl FakeApiServer {
 
     fn read(&self, route: Route, query: &Query) -> ServerResponse {
         if let Some(name) = &route.name {
-            // Every class exists but this one.
-            if route.collection.plural == "ingressclasses" && name != "absent" {
+            // Every class and every namespace exists but this one.
+            let given = ["ingressclasses", "namespaces"];
+            if given.contains(&route.collection.plural.as_str()) && name != "absent" {
                 return answer(200, &json!({"metadata": {"name": name}}));
             }
             self.state().reads += 1;

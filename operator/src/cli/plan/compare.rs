@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, future};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Api, Client, ResourceExt};
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -29,6 +29,7 @@ use crate::{
         children::{self, ReadError, present},
         dry_run,
         inventory::Inventory,
+        refusal,
         watch_report::Reports,
     },
     reconcile::{
@@ -66,6 +67,9 @@ pub(super) async fn with_cluster(
     let namespace = stack.namespace().unwrap_or_default();
     let existing = existing(&client, &namespace, &stack.name_any()).await?;
     let exists = existing.is_some();
+    if !exists {
+        check_namespace(&client, &namespace).await?;
+    }
     adopt(&mut stack, existing);
     let identity = identity(&stack)?;
     // These reads name the permission that is missing, so they come before the watches, which only end in a timeout.
@@ -88,11 +92,9 @@ pub(super) async fn with_cluster(
     report.exists = exists;
     report.notes.extend(unseen);
     let asked = dry_run::confirm(&client, &namespace, objects, &mut report.changes).await;
-    if let Err(error) = asked {
-        report.notes.push(format!(
-            "whether the API server accepts each change is unknown: {error}"
-        ));
-    }
+    report
+        .notes
+        .extend(asked.err().map(|error| error.to_string()));
     Ok(report)
 }
 
@@ -212,6 +214,18 @@ async fn existing(
     let stacks: Api<GuardedStack> = Api::namespaced(client.clone(), namespace);
     let what = format!("ShortenerStack {name} in namespace {namespace}");
     Ok(present(stacks.get(name).await, || what)?)
+}
+
+/// Checks that the namespace of a new stack exists, as far as the user may read it.
+async fn check_namespace(client: &Client, namespace: &str) -> Result<(), PlanError> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    match namespaces.get_metadata(namespace).await {
+        Err(kube::Error::Api(status)) if refusal::is_absent(&status) => Err(format!(
+            "namespace {namespace} does not exist: check the file and --namespace, create it, or use --offline"
+        )
+        .into()),
+        _ => Ok(()),
+    }
 }
 
 /// Returns a scope as reconciles have it, with the objects of one namespace. Its watches end with the handle.

@@ -1,7 +1,7 @@
 mod others;
 
 use clap::{CommandFactory, Parser};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret, networking::v1::NetworkPolicy};
 use kube::{ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 use shortener_operator_core::plan::diff::ChildName;
@@ -90,6 +90,45 @@ async fn a_plan_names_what_the_api_server_refuses_and_what_it_was_not_asked() {
     assert_eq!(report.changes.restarts.len(), 1);
     assert!(report.notes[0].contains("is unknown"), "{:?}", report.notes);
     assert_eq!(world.server.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_about_which_nothing_is_known_keeps_no_other_from_being_asked() {
+    let world = World::with_stack(json!({})).await;
+    let server = &world.server;
+    server.fail_kind::<NetworkPolicy>(Some(Fault::Refuse(500)));
+    server.fail_kind::<Deployment>(Some(Fault::Refuse(422)));
+    let gateway = json!({"allowFrom": [{"podSelector": {}}]});
+    let spec = json!({"app": {"image": "app:2"}, "gateway": gateway});
+    let report = planned(server, spec).await;
+    let blocked = report.changes.blocked.iter();
+    let mut blocked = blocked.map(|blocked| blocked.child.kind.as_str());
+    assert!(blocked.any(|kind| kind == "Deployment"), "{report:?}");
+    let note = &report.notes[0];
+    assert!(note.contains("NetworkPolicy/acme-"), "{note}");
+    assert!(
+        note.ends_with("is unknown: this failure was asked for"),
+        "{note}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_stack_needs_its_namespace_and_the_definition() {
+    let server = FakeApiServer::default();
+    let error = async |namespace: &str| {
+        let mut stack = in_a_file(json!({}));
+        stack.metadata.namespace = Some(namespace.to_owned());
+        let report = compare::with_cluster(server.client(), stack, settings().defaults()).await;
+        report.unwrap_err().to_string()
+    };
+    let text = error("absent").await;
+    assert!(text.contains("namespace absent does not exist"), "{text}");
+    server.fail_reads::<ShortenerStack>(Some(Fault::Refuse(404)));
+    let text = error(NAMESPACE).await;
+    assert!(
+        text.contains("does not have the kind ShortenerStack"),
+        "{text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
