@@ -120,6 +120,9 @@ pub enum DlqError {
     /// No dead letter has these ids.
     #[error("no dead letter has the id {}: list the ids with `dlq ls`", .0.join(", "))]
     Missing(Vec<String>),
+    /// A chosen dead letter is no job.
+    #[error("what never was a job cannot be put back into the queue: delete it with `dlq drop`")]
+    NoJob,
     /// The time of the program was not enough.
     #[error("there are more dead letters than could be looked at in time: run the command again")]
     Incomplete,
@@ -152,6 +155,9 @@ struct Letter {
 #[derive(Deserialize)]
 struct Swept {
     done: usize,
+    /// Number of chosen dead letters that stay because they never were jobs. An app of an earlier release does not tell it.
+    #[serde(default)]
+    kept: usize,
     /// Chosen ids of which no dead letter was found.
     missing: Vec<String>,
     /// False if the time ended first.
@@ -213,21 +219,26 @@ pub async fn run(command: Dlq, out: &mut impl Write) -> Result<(), DlqError> {
 }
 
 fn show(action: &Action, answer: &str, out: &mut impl Write) -> Result<(), DlqError> {
-    let verb = match action {
+    let (verb, all) = match action {
         Action::Ls { .. } => return list(&serde_json::from_str(answer)?, out),
         Action::Show { .. } => return Ok(out.write_all(answer.as_bytes())?),
-        Action::Replay { .. } => "put back into the queue",
-        Action::Drop { .. } => "deleted",
+        Action::Replay { which, .. } => ("put back into the queue", which.all),
+        Action::Drop { which, .. } => ("deleted", which.all),
     };
     let Swept {
         done,
+        kept,
         missing,
         complete,
     } = serde_json::from_str(answer)?;
     writeln!(out, "{} {verb}", count(done))?;
+    if kept > 0 {
+        writeln!(out, "{} left in place: not a job", count(kept))?;
+    }
     match (complete, missing.is_empty()) {
         (false, _) => Err(DlqError::Incomplete),
         (true, false) => Err(DlqError::Missing(missing)),
+        (true, true) if kept > 0 && !all => Err(DlqError::NoJob),
         (true, true) => Ok(()),
     }
 }
@@ -374,6 +385,7 @@ mod tests {
             let missing = missing.iter().map(|id| id.parse().unwrap()).collect();
             letters::Swept {
                 done,
+                kept: 0,
                 missing,
                 complete,
             }
@@ -390,6 +402,27 @@ mod tests {
         let (printed, error) = shown(&all, &swept(0, &[], false));
         assert_eq!(printed, "no dead letter deleted\n");
         assert!(error.contains("run the command again"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_job_is_told_and_fails_a_replay_by_id() {
+        let swept = |done| letters::Swept {
+            done,
+            kept: 1,
+            missing: Default::default(),
+            complete: true,
+        };
+        let (printed, error) = shown(&["replay", "demo", ID], &swept(0));
+        let expected =
+            "no dead letter put back into the queue\n1 dead letter left in place: not a job\n";
+        assert_eq!(printed, expected);
+        assert!(error.contains("`dlq drop`"), "{error}");
+        let (printed, error) = shown(&["replay", "demo", "--all"], &swept(2));
+        assert!(printed.ends_with("\n1 dead letter left in place: not a job\n"));
+        assert_eq!(error, "");
+        let earlier = serde_json::json!({"done": 1, "missing": [], "complete": true});
+        let (_, error) = shown(&["replay", "demo", ID], &earlier);
+        assert_eq!(error, "");
     }
 
     #[test]

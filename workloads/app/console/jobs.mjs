@@ -60,8 +60,9 @@ function SweepDialog({ action, ids, onDone, onClose }) {
   const { verb, done, explanation, danger } = ACTIONS[action];
   const submit = async (form) => {
     const swept = await post(`/api/admin/dead-letters/${action}`, { ...(ids ? { ids } : { all: true }), reason: reasonOf(form) });
+    const kept = swept.kept > 0 ? ` ${formatNumber(swept.kept)} never were jobs and stay: drop them.` : "";
     const gone = swept.missing.length > 0 ? ` ${formatNumber(swept.missing.length)} were no longer there.` : "";
-    onDone(`${done}: ${formatNumber(swept.done)}.${gone}${swept.complete ? "" : " More are left: repeat it."}`);
+    onDone(`${done}: ${formatNumber(swept.done)}.${kept}${gone}${swept.complete ? "" : " More are left: repeat it."}`);
   };
   const title = `${verb} ${ids ? count(ids.length, "dead letter") : "all dead letters"}`;
   return html`<${FormDialog} title=${title} submit=${verb} danger=${danger} onSubmit=${submit} onClose=${onClose}>

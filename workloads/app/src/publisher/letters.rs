@@ -80,6 +80,8 @@ pub struct Page {
 pub struct Swept {
     /// Number of dead letters that were replayed or deleted.
     pub done: usize,
+    /// Number of chosen dead letters that were not replayed because they never were jobs. Only a deletion removes them.
+    pub kept: usize,
     /// Chosen identifiers of which no dead letter was found; if `complete` is false, there may be one.
     pub missing: BTreeSet<Uuid>,
     /// False if the time limit ended before every chosen dead letter was found. If all are chosen, send the request
@@ -223,7 +225,7 @@ impl DeadLetters {
             Choice::All => None,
             Choice::Ids(ids) => Some(ids),
         };
-        let mut done = 0;
+        let (mut done, mut kept) = (0, 0);
         while wanted.as_ref().is_none_or(|ids| !ids.is_empty())
             && let Some(letter) = session.receive(1).await?
         {
@@ -232,14 +234,19 @@ impl DeadLetters {
                 (Some(ids), Some(id)) => ids.remove(&id),
                 (Some(_), None) => false,
             };
-            if chosen && self.remove(session, letter, operation, cause).await? {
-                done += 1;
+            if !chosen {
+                continue;
+            }
+            match self.remove(session, letter, operation, cause).await? {
+                true => done += 1,
+                false => kept += 1,
             }
         }
         let found_all = wanted.as_ref().is_some_and(BTreeSet::is_empty);
         let complete = found_all || session.is_at_the_end();
         Ok(Swept {
             done,
+            kept,
             missing: wanted.unwrap_or_default(),
             complete,
         })

@@ -124,7 +124,7 @@ impl World {
     async fn swept(&self, verb: &str, choice: Value, done: usize, stay: u32) {
         let swept = self.sweep(verb, choice).await;
         assert_eq!(swept.status, 200, "{swept:?}");
-        let expected = json!({"done": done, "missing": [], "complete": true});
+        let expected = json!({"done": done, "kept": 0, "missing": [], "complete": true});
         assert_eq!(swept.json(), expected);
         self.broker.wait_for("jobs.dlq", (stay, 0)).await;
     }
@@ -235,7 +235,7 @@ async fn a_replayed_job_keeps_id_body_and_trace_and_the_others_stay() {
     assert_eq!(swept.status, 200, "{swept:?}");
     assert_eq!(
         swept.json(),
-        json!({"done": 1, "missing": [UNKNOWN], "complete": true})
+        json!({"done": 1, "kept": 0, "missing": [UNKNOWN], "complete": true})
     );
     let message = world.broker.get("jobs").await.unwrap();
     let headers = message.properties.headers().clone().unwrap();
@@ -300,7 +300,10 @@ async fn all_dead_letters_are_replayed_or_dropped_and_what_never_was_a_job_is_no
         world.broker.publish(BasicProperties::default(), body).await;
         give_up(&world.broker, 1).await;
     }
-    world.swept("replay", json!({"all": true}), 3, 1).await;
+    let swept = world.sweep("replay", json!({"all": true})).await;
+    let expected = json!({"done": 3, "kept": 1, "missing": [], "complete": true});
+    assert_eq!(swept.json(), expected);
+    world.broker.wait_for("jobs.dlq", (1, 0)).await;
     world.broker.wait_for("jobs", (3, 0)).await;
     give_up(&world.broker, 3).await;
 
@@ -312,6 +315,20 @@ async fn all_dead_letters_are_replayed_or_dropped_and_what_never_was_a_job_is_no
     world.swept("drop", json!({"all": true}), 3, 0).await;
     world.swept("drop", json!({"all": true}), 0, 0).await;
     assert_eq!(world.broker.counts("jobs").await.0, 0);
+}
+
+#[tokio::test]
+async fn a_chosen_dead_letter_that_never_was_a_job_stays_and_is_counted() {
+    let world = World::new().await;
+    let properties = BasicProperties::default().with_message_id(UNKNOWN.into());
+    world.broker.publish(properties, b"[]").await;
+    give_up(&world.broker, 1).await;
+    let choice = json!({"ids": [UNKNOWN]});
+    let swept = world.sweep("replay", choice.clone()).await;
+    let expected = json!({"done": 0, "kept": 1, "missing": [], "complete": true});
+    assert_eq!(swept.json(), expected);
+    world.broker.wait_for("jobs.dlq", (1, 0)).await;
+    world.swept("drop", choice, 1, 0).await;
 }
 
 #[tokio::test]
@@ -528,7 +545,7 @@ async fn who_may_run_programs_in_the_pod_needs_no_key() {
     world.broker.wait_for("jobs.dlq", (3, 0)).await;
 
     let swept = run(&["replay", &ids[2], &ids[1], UNKNOWN]).await;
-    let expected = json!({"done": 2, "missing": [UNKNOWN], "complete": true});
+    let expected = json!({"done": 2, "kept": 0, "missing": [UNKNOWN], "complete": true});
     assert_eq!(swept.unwrap(), expected);
     let message = world.broker.get("jobs").await.unwrap();
     let job = Job::parse(&message.properties, message.data.clone()).unwrap();

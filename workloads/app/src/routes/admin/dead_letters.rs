@@ -46,7 +46,7 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
 
 /// Puts dead letters back into the queue of jobs, with the same identifiers.
 ///
-/// A message that never was a job stays.
+/// A message that never was a job stays, and is counted as kept.
 pub async fn replay(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     sweep(&state, request, Operation::Replay).await
 }
