@@ -16,10 +16,10 @@ use crate::kubernetes::refusal;
 #[derive(Clone, Debug, Default, Args)]
 pub struct Location {
     /// Namespace of the stack; the kubeconfig's if absent
-    #[arg(short, long)]
+    #[arg(short, long, global = true)]
     pub namespace: Option<String>,
     /// Context of the kubeconfig; the current one if absent
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub context: Option<String>,
 }
 

@@ -10,6 +10,7 @@ use clap_complete::Shell;
 
 use super::{
     CrdFormat,
+    cluster::Location,
     dlq::{self, Dlq},
     drill::{self, DrillArguments},
     plan::{self, PlanArguments},
@@ -30,6 +31,9 @@ const PROGRAM: &str = "kubectl-shortener";
     about = "Shows and repairs the link-shortening services of ShortenerStack resources"
 )]
 pub struct Plugin {
+    /// Place of the stack, before or behind the command, whose arguments of the same names get it
+    #[command(flatten)]
+    pub location: Location,
     /// Command to run
     #[command(subcommand)]
     pub command: PluginCommand,
@@ -160,6 +164,29 @@ mod tests {
         assert!(parse(&["status", "-A", "--context", "production"]).is_ok());
         assert!(parse(&["status", "-A", "demo"]).is_err());
         assert!(parse(&["status", "-A", "-n", "links"]).is_err());
+    }
+
+    #[test]
+    fn the_place_of_a_stack_may_stand_before_the_command() {
+        let place = ["-n", "links", "--context", "production"];
+        for command in [
+            &["status", "demo"][..],
+            &["plan", "-f", "-"],
+            &["dlq", "ls", "demo"],
+        ] {
+            for words in [[&place, command].concat(), [command, &place].concat()] {
+                let location = match parse(&words).unwrap() {
+                    PluginCommand::Status(status) => status.location,
+                    PluginCommand::Plan(plan) => plan.location,
+                    PluginCommand::Dlq(Dlq {
+                        action: dlq::Action::Ls { stack, .. },
+                    }) => stack.location,
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(location.namespace.as_deref(), Some("links"), "{words:?}");
+                assert_eq!(location.context.as_deref(), Some("production"), "{words:?}");
+            }
+        }
     }
 
     #[test]
