@@ -76,6 +76,8 @@ pub struct Reader {
     client: Client,
     /// Reads that failed, one sentence each.
     pub unread: Vec<String>,
+    /// Kinds that were to be read and that the cluster lacks.
+    pub lacking: Vec<String>,
 }
 
 impl Reader {
@@ -84,6 +86,7 @@ impl Reader {
         Self {
             client,
             unread: Vec::new(),
+            lacking: Vec::new(),
         }
     }
 
@@ -136,7 +139,10 @@ impl Reader {
     ) -> Vec<T> {
         let error = match listed {
             Ok(list) => return list.items,
-            Err(kube::Error::Api(status)) if refusal::is_absent(&status) => return Vec::new(),
+            Err(kube::Error::Api(status)) if refusal::is_absent(&status) => {
+                self.lacking.push(kind.kind.clone());
+                return Vec::new();
+            }
             Err(error) => refusal::sentence(&error),
         };
         let place = match namespace {
@@ -214,6 +220,7 @@ mod tests {
         let secrets = ApiResource::erase::<Secret>(&());
         assert!(reader.list(&secrets, None, "a=b").await.is_empty());
         assert_eq!(reader.unread, Vec::<String>::new());
+        assert_eq!(reader.lacking, ["Secret"]);
     }
 
     #[tokio::test]

@@ -11,7 +11,12 @@ use kube::{Client, Resource, core::Selector, discovery::ApiResource};
 use serde_json::Value;
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{kinds::kinds, metadata::stack_labels},
+    model::{
+        cloud_native_pg::{self, CLUSTER_LABEL},
+        kinds::kinds,
+        metadata::{NAME_LABEL, stack_labels},
+        rabbitmq_cluster,
+    },
 };
 
 use super::cluster::Reader;
@@ -37,6 +42,9 @@ pub enum FindError {
     /// There is no stack of this name, or none at all.
     #[error("no ShortenerStack {0}: check the name, --namespace and --context")]
     Missing(String),
+    /// The cluster lacks the kind.
+    #[error("the cluster does not have the kind {0}: install the operator, or check --context")]
+    Lacking(String),
 }
 
 /// Returns the stack of this name, or all of them; in every namespace if none is given.
@@ -64,7 +72,7 @@ pub async fn find(
 /// Lists the objects of a kind, in every namespace if none is given.
 ///
 /// # Errors
-/// The API server refused the read or did not answer.
+/// The API server refused the read or did not answer, or the cluster lacks the kind.
 pub async fn list<K: Resource<DynamicType = ()>>(
     client: &Client,
     namespace: Option<&str>,
@@ -74,9 +82,10 @@ pub async fn list<K: Resource<DynamicType = ()>>(
     let objects = reader
         .list(&ApiResource::erase::<K>(&()), namespace, selector)
         .await;
-    match reader.unread.pop() {
-        Some(line) => Err(FindError::Unread(line)),
-        None => Ok(objects),
+    match (reader.lacking.pop(), reader.unread.pop()) {
+        (Some(kind), _) => Err(FindError::Lacking(kind)),
+        (None, Some(line)) => Err(FindError::Unread(line)),
+        (None, None) => Ok(objects),
     }
 }
 
@@ -100,15 +109,35 @@ pub async fn observe(client: &Client, stack: Value) -> ObservedStack {
             reader.list(&kind, namespace, &selector).await
         });
     }
+    let pods = ApiResource::erase::<Pod>(&());
+    for selector in servers(&objects) {
+        objects.extend(reader.list(&pods, namespace, &selector).await);
+    }
     let events = ApiResource::erase::<Event>(&());
     let events = reader.list(&events, namespace, "").await;
     let events = about(events, &stack, &objects);
+    let mut unread = reader.unread;
+    // Pods are read more than once.
+    unread.dedup();
     ObservedStack {
         stack,
         objects,
         events,
-        unread: reader.unread,
+        unread,
     }
+}
+
+/// Returns the selectors of the pods that other operators run for these objects. They lack the labels of the stack.
+fn servers(objects: &[Value]) -> Vec<String> {
+    let selector = |object: &Value| {
+        let label = match text(&object["kind"]) {
+            kind if kind == cloud_native_pg::RUNNER.kind => CLUSTER_LABEL,
+            kind if kind == rabbitmq_cluster::RUNNER.kind => NAME_LABEL,
+            _ => return None,
+        };
+        Some(format!("{label}={}", text(&object["metadata"]["name"])))
+    };
+    objects.iter().filter_map(selector).collect()
 }
 
 /// Returns those of the Events that are about the stack or one of its objects. Their uid decides, because the name of
@@ -133,6 +162,14 @@ impl ObservedStack {
             .iter()
             .filter(move |object| object["kind"] == *kind)
     }
+
+    /// Returns the pods that another operator runs for an object and marks with its name by a label.
+    pub fn pods_of(&self, label: &str, owner: &Value) -> Vec<&Value> {
+        let name = &owner["metadata"]["name"];
+        let pods = self.of::<Pod>();
+        pods.filter(|pod| pod["metadata"]["labels"][label] == *name)
+            .collect()
+    }
 }
 
 /// Returns the text of a JSON string, and an empty text for every other value.
@@ -143,6 +180,7 @@ pub fn text(value: &Value) -> &str {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use shortener_operator_core::model::cloud_native_pg::Cluster;
 
     use super::*;
     use crate::testing::{
@@ -213,5 +251,40 @@ mod tests {
             error.to_string(),
             "no ShortenerStack acme in namespace links: check the name, --namespace and --context"
         );
+    }
+
+    #[tokio::test]
+    async fn a_cluster_without_the_definition_is_told() {
+        let server = FakeApiServer::default();
+        server.fail_all(Some(Fault::Refuse(404)));
+        let error = find(&server.client(), None, None).await.unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("does not have the kind ShortenerStack"),
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_store_of_another_operator_comes_with_its_pods() {
+        let server = FakeApiServer::default();
+        let cluster: Cluster = object(json!({
+            "apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster",
+            "metadata": {"name": "acme-pg", "namespace": "links", "labels": stack_labels("acme")},
+            "spec": {"instances": 3},
+        }));
+        server.create(&cluster);
+        for (name, cluster) in [("acme-pg-1", "acme-pg"), ("other-pg-1", "other-pg")] {
+            let labels = json!({"cnpg.io/cluster": cluster});
+            let pod: Pod =
+                object(json!({"metadata": {"name": name, "namespace": "links", "labels": labels}}));
+            server.create(&pod);
+        }
+        let stack = serde_json::to_value(stored_stack(json!({}))).unwrap();
+        let observed = observe(&server.client(), stack).await;
+        let cluster = observed.of::<Cluster>().next().unwrap();
+        let pods = observed.pods_of(CLUSTER_LABEL, cluster);
+        assert_eq!(pods.len(), 1);
+        assert_eq!(pods[0]["metadata"]["name"], "acme-pg-1");
     }
 }

@@ -1,16 +1,21 @@
 //! The command `status`: a stack as a tree, from its conditions down to the containers that were restarted.
 
+mod servers;
 mod summary;
 mod tree;
 
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
+use futures::{StreamExt, stream};
 
 use super::{
     cluster::{ConnectError, Location},
     observed::{self, FindError},
 };
+
+/// Number of stacks that are read at the same time.
+const AT_ONCE: usize = 4;
 
 /// Show stacks: conditions, components, restarts, queue and last changes
 #[derive(Debug, Args)]
@@ -64,10 +69,11 @@ pub async fn run(arguments: StatusArguments, out: &mut impl Write) -> Result<(),
     let (client, namespace) = arguments.location.connect().await?;
     let namespace = (!arguments.all_namespaces).then_some(namespace);
     let stacks = observed::find(&client, namespace.as_deref(), arguments.name.as_deref()).await?;
-    let mut summaries = Vec::new();
-    for stack in stacks {
-        summaries.push(summary::of(&observed::observe(&client, stack).await));
-    }
+    let observed = stream::iter(stacks).map(|stack| observed::observe(&client, stack));
+    let summaries = observed
+        .buffered(AT_ONCE)
+        .map(|observed| summary::of(&observed));
+    let summaries: Vec<_> = summaries.collect().await;
     match arguments.output {
         StatusFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(&summaries)?)?,
         StatusFormat::Tree => {

@@ -11,6 +11,7 @@ use shortener_operator_core::{
     plan::conditions::{DEGRADED, PROGRESSING, RECONCILING, STALLED},
 };
 
+use super::servers;
 use crate::cli::observed::{ObservedStack, text};
 
 /// Condition types that are false on a stack with nothing to tell.
@@ -61,7 +62,7 @@ pub struct ConditionSummary {
     pub good: bool,
 }
 
-/// A Deployment or StatefulSet with its pods.
+/// A Deployment or StatefulSet, or a store that another operator runs, with its pods.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentSummary {
@@ -103,6 +104,7 @@ pub fn of(observed: &ObservedStack) -> Summary {
         conditions: conditions(status),
         components: workloads
             .map(|workload| component(workload, observed))
+            .chain(servers::of(observed))
             .collect(),
         queue: status["queue"].clone(),
         services: names(observed.of::<Service>()),
@@ -117,7 +119,7 @@ fn names<'a>(objects: impl Iterator<Item = &'a Value>) -> Vec<String> {
     names.collect()
 }
 
-fn list(value: &Value) -> &[Value] {
+pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -170,14 +172,14 @@ fn component(workload: &Value, observed: &ObservedStack) -> ComponentSummary {
 }
 
 /// Returns the tag of an image; the port of a registry is none.
-fn tag(image: &str) -> &str {
+pub(super) fn tag(image: &str) -> &str {
     let name = image.split('@').next().unwrap_or_default();
     let last = name.rsplit('/').next().unwrap_or_default();
     last.split_once(':').map_or("", |(_, tag)| tag)
 }
 
 /// Returns a sentence for each container of a pod that was restarted, and one for each that cannot start.
-fn pod_sentences(pod: &Value) -> Vec<String> {
+pub(super) fn pod_sentences(pod: &Value) -> Vec<String> {
     let status = &pod["status"];
     let inits = list(&status["initContainerStatuses"]);
     let containers = inits.iter().chain(list(&status["containerStatuses"]));
