@@ -19,6 +19,8 @@ use crate::kubernetes::refusal::sentence;
 const LOOK: Duration = Duration::from_secs(1);
 /// Number of looks after which a drill that no operator has seen is given up.
 const UNSEEN: u32 = 90;
+/// Number of looks in a row that may fail. A drill lasts for minutes, and an API server may restart meanwhile.
+const FAILED: u32 = 60;
 
 /// Arguments of `drill`.
 #[derive(Debug, Args)]
@@ -139,13 +141,21 @@ async fn follow(
     name: &str,
     out: &mut impl Write,
 ) -> Result<ShortenerDrillStatus, DrillError> {
-    let (mut known, mut looks) = (None, 0);
+    let (mut known, mut looks, mut failed) = (None, 0, 0);
     loop {
-        let read = drills.get_opt(name).await;
-        let read = read.map_err(|source| DrillError::Read {
-            name: name.to_owned(),
-            source,
-        })?;
+        let read = match drills.get_opt(name).await {
+            Ok(read) => read,
+            Err(source) if failed == FAILED || is_refused(&source) => {
+                let name = name.to_owned();
+                return Err(DrillError::Read { name, source });
+            }
+            Err(_) => {
+                failed += 1;
+                sleep(LOOK).await;
+                continue;
+            }
+        };
+        failed = 0;
         let drill = read.ok_or_else(|| DrillError::Deleted(name.to_owned()))?;
         let status = drill.status.unwrap_or_default();
         if known != status.phase {
@@ -160,6 +170,11 @@ async fn follow(
         looks += 1;
         sleep(LOOK).await;
     }
+}
+
+/// Returns true for an answer that the next look gets too.
+fn is_refused(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 400..429))
 }
 
 /// Returns a line about the phase of a drill.
@@ -251,6 +266,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing::api_server::{FakeApiServer, Fault};
 
     fn status(changes: serde_json::Value) -> ShortenerDrillStatus {
         serde_json::from_value(changes).unwrap()
@@ -294,6 +310,34 @@ verdict: Held
         }]}));
         assert_eq!(progress(&refused), "Refused: set drills.enabled");
         assert_eq!((exit_code(&refused), report(&refused).as_str()), (3, ""));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_is_away_for_a_moment_does_not_end_the_command() {
+        let server = FakeApiServer::default();
+        let drill: ShortenerDrill = serde_json::from_value(json!({
+            "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerDrill",
+            "metadata": {"name": "mine", "namespace": "links"},
+            "spec": {"stackRef": {"name": "acme"}, "store": "Cache", "seconds": 60},
+            "status": {"phase": "Complete", "verdict": "Held"},
+        }))
+        .unwrap();
+        server.create(&drill);
+        let drills: Api<ShortenerDrill> = Api::namespaced(server.client(), "links");
+        let followed = async |fault: Fault| {
+            server.fail_all(Some(fault));
+            let back = async {
+                sleep(LOOK * 10).await;
+                server.fail_all(None);
+            };
+            let mut out = Vec::new();
+            let ((), followed) = tokio::join!(back, follow(&drills, "mine", &mut out));
+            followed.map(|status| exit_code(&status))
+        };
+        assert_eq!(followed(Fault::LoseRequest).await.unwrap(), 0);
+        assert_eq!(followed(Fault::Refuse(503)).await.unwrap(), 0);
+        let refused = followed(Fault::Refuse(403)).await.unwrap_err();
+        assert!(refused.to_string().contains("cannot read"), "{refused}");
     }
 
     #[test]
