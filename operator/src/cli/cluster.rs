@@ -1,16 +1,22 @@
 //! The cluster of the kubeconfig, for commands that people run: the connection, and reads of which each may fail alone.
 
+use std::time::Duration;
+
 use clap::Args;
 use kube::{
     Api, Client, Config,
     api::ListParams,
+    client::ClientBuilder,
     config::{KubeConfigOptions, KubeconfigError},
     core::{DynamicObject, ObjectList, ObjectMeta},
     discovery::ApiResource,
 };
 use serde_json::{Value, json};
 
-use crate::kubernetes::refusal;
+use crate::kubernetes::{deadline::DeadlineLayer, refusal};
+
+/// Time limit of a request, including a large list.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The namespace of a stack, and the cluster that it is in.
 #[derive(Clone, Debug, Default, Args)]
@@ -46,11 +52,27 @@ pub enum ConnectError {
 }
 
 impl Location {
-    /// Returns a client for the cluster, and the namespace. Sends no request.
+    /// Returns a client for the cluster, and the namespace. Sends no request. A request without an answer in time fails.
     ///
     /// # Errors
     /// [`ConnectError`]
     pub async fn connect(&self) -> Result<(Client, String), ConnectError> {
+        let (config, namespace) = self.config().await?;
+        let client = ClientBuilder::try_from(config).map_err(ConnectError::Client)?;
+        Ok((client.with_layer(&DeadlineLayer(LIMIT)).build(), namespace))
+    }
+
+    /// Does the same without the time limit, for connections through the API server that stay open.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    pub async fn connect_for_streams(&self) -> Result<(Client, String), ConnectError> {
+        let (config, namespace) = self.config().await?;
+        let client = Client::try_from(config).map_err(ConnectError::Client)?;
+        Ok((client, namespace))
+    }
+
+    async fn config(&self) -> Result<(Config, String), ConnectError> {
         let config = match &self.context {
             Some(context) => {
                 let options = KubeConfigOptions {
@@ -65,8 +87,7 @@ impl Location {
         };
         let namespace = self.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).map_err(ConnectError::Client)?;
-        Ok((client, namespace))
+        Ok((config, namespace))
     }
 }
 

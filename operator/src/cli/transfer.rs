@@ -163,7 +163,7 @@ impl Access {
         let key = HeaderValue::try_from(format!("Bearer {}", key.trim()));
         let mut key = key.map_err(|_| TransferError::MalformedKey)?;
         key.set_sensitive(true);
-        let (client, namespace) = self.stack.location.connect().await?;
+        let (client, namespace) = self.stack.location.connect_for_streams().await?;
         let connect = api::forwarded(client, namespace, self.stack.name.clone());
         Ok(Api::new(connect, key))
     }

@@ -18,7 +18,7 @@ const PREFIXES: [&str; 2] = ["app: ", "error: "];
 
 /// Returns what `app dead-letters` prints with these arguments.
 pub(super) async fn ask(stack: &Stack, arguments: Vec<String>) -> Result<String, DlqError> {
-    let (client, namespace) = stack.location.connect().await?;
+    let (client, namespace) = stack.location.connect_for_streams().await?;
     let pod = app_pod::find(&client, &namespace, &stack.name).await?;
     run(&Api::namespaced(client, &namespace), pod, arguments).await
 }
