@@ -9,7 +9,7 @@ use shortener_operator::{
         Cli, Command,
         dlq::{self, Dlq},
         plan::{self, PlanArguments, PlanOutcome},
-        process::{exit_code, explain, print_crd, runtime},
+        process::{exit_code, explain, output, print_crd, runtime},
         settings::Settings,
     },
     run,
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         Err(error) => return explain(&error),
     };
     match command {
-        Command::Crd { format } => exit_code(print_crd(format, &mut std::io::stdout())),
+        Command::Crd { format } => exit_code(print_crd(format, &mut output())),
         Command::Dlq(command) => exit_code(dead_letters(command)),
         Command::Plan(arguments) => match make_plan(arguments) {
             Ok(outcome) => outcome.into(),
@@ -46,13 +46,12 @@ fn main() -> ExitCode {
 }
 
 fn dead_letters(command: Dlq) -> Result<(), Box<dyn Error>> {
-    runtime()?.block_on(dlq::run(command, &mut std::io::stdout().lock()))?;
+    runtime()?.block_on(dlq::run(command, &mut output()))?;
     Ok(())
 }
 
 fn make_plan(arguments: PlanArguments) -> Result<PlanOutcome, Box<dyn Error>> {
-    let mut out = std::io::stdout().lock();
-    runtime()?.block_on(plan::run(arguments, &mut out))
+    runtime()?.block_on(plan::run(arguments, &mut output()))
 }
 
 fn run_operator(settings: Settings) -> Result<(), Box<dyn Error>> {

@@ -80,7 +80,7 @@ pub enum PluginCommand {
 /// # Errors
 /// The error of the command, a sentence for people.
 pub fn run(command: PluginCommand) -> Result<ExitCode, Box<dyn Error>> {
-    let mut out = std::io::stdout().lock();
+    let mut out = process::output();
     match command {
         PluginCommand::Status(arguments) => {
             process::runtime()?.block_on(status::run(arguments, &mut out))?;

@@ -2,14 +2,42 @@
 
 use std::{
     error::Error,
-    io::{self, Write},
-    process::ExitCode,
+    io::{self, ErrorKind, StdoutLock, Write},
+    process::{self, ExitCode},
 };
 
 use shortener_operator_core::definition;
 use tokio::runtime::{Builder, Runtime};
 
 use super::CrdFormat;
+
+/// The exit code of a process that the signal of a closed pipe ends.
+const CLOSED_PIPE: i32 = 141;
+
+/// Standard output. When its reader is gone, as behind `| head`, the process ends and says nothing.
+pub struct Output(StdoutLock<'static>);
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(end_if_closed)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(end_if_closed)
+    }
+}
+
+/// Returns the standard output of a command.
+pub fn output() -> Output {
+    Output(io::stdout().lock())
+}
+
+fn end_if_closed(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::BrokenPipe {
+        process::exit(CLOSED_PIPE);
+    }
+    error
+}
 
 /// Prints the error of a command, and returns the exit code of the process.
 pub fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
