@@ -7,7 +7,7 @@ mod filter;
 mod points;
 mod requests;
 
-use std::{future::Future, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use anyhow::Context;
 use qdrant_client::qdrant::{collections_server::CollectionsServer, points_server::PointsServer};

@@ -1,6 +1,6 @@
 //! The gRPC service of collections.
 
-use std::{future::Future, num::NonZeroU64, sync::Arc};
+use std::{num::NonZeroU64, sync::Arc};
 
 use qdrant_client::qdrant as wire;
 use qdrant_edge::{Distance, PayloadIndexInfo};

@@ -1,6 +1,6 @@
 //! The gRPC service of points.
 
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 use qdrant_client::qdrant as wire;
 use tonic::Request;
