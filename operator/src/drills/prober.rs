@@ -14,13 +14,13 @@ use shortener_operator_core::{
     model::stack::EndToEndTarget,
     plan::{
         conditions::TASK,
-        drills::{Answer, RECOVERY_LIMIT, Tally, kinds},
+        drills::{Answer, GAP_LIMIT, LONGEST_PAUSE, RECOVERY_LIMIT, Tally, kinds},
     },
 };
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::{
-    probes::end_to_end::{Attempt, Connect, REDIRECTS, word},
+    probes::end_to_end::{Attempt, Connect, LIMIT, REDIRECTS, word},
     reconcile::context::Clock,
 };
 
@@ -32,6 +32,9 @@ const JOB_PAUSE: Duration = Duration::from_secs(1);
 const JOBS_AT_ONCE: usize = 8;
 /// Length of a code that was never given out.
 const UNKNOWN_CODE: usize = 12;
+
+// A single request without an answer is no outage.
+const _: () = assert!(GAP_LIMIT.as_secs() > LIMIT.as_secs() + LONGEST_PAUSE.as_secs());
 
 /// The way to the gateway of a stack.
 #[derive(Clone)]

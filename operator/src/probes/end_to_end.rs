@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// Time limit of one request.
-const LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 /// Time limit of a connection attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 /// Time for which the result of a job is awaited.

@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub use admission::{Refusal, admit};
-pub use promise::{GAP_LIMIT, is_cached, kinds, promise};
+pub use promise::{GAP_LIMIT, LONGEST_PAUSE, is_cached, kinds, promise};
 pub use status::{Report, begun, complete, inconclusive, refused, reported};
 pub use step::{RECOVERY_LIMIT, Step, is_away, step};
 pub use tally::{Answer, Tally};

@@ -279,8 +279,9 @@ impl Kind {
         match self.promise {
             DrillPromise::Served => self.gap_until(now) <= duration(GAP_LIMIT),
             DrillPromise::Unavailable => {
-                let known = [UNAVAILABLE, LIMITED];
-                let refused = known.iter().filter_map(|name| self.answers.get(*name));
+                let silent = (!self.is_often(NO_ANSWER)).then_some(NO_ANSWER);
+                let known = [UNAVAILABLE, LIMITED].into_iter().chain(silent);
+                let refused = known.filter_map(|name| self.answers.get(name));
                 self.served + refused.sum::<i64>() == self.sent
             }
         }

@@ -109,8 +109,8 @@ fn the_report_has_counts_gaps_and_the_time_of_recovery() {
 }
 
 #[test]
-fn one_failed_request_is_no_outage_and_two_in_a_row_are() {
-    for (failures, expected) in [(1, DrillVerdict::Held), (2, DrillVerdict::Broken)] {
+fn failures_for_a_moment_are_no_outage() {
+    for (failures, expected) in [(4, DrillVerdict::Held), (5, DrillVerdict::Broken)] {
         let drill = of_store("Cache");
         let mut tally = tally(&drill, true);
         for second in (0..80).step_by(2) {
@@ -121,6 +121,23 @@ fn one_failed_request_is_no_outage_and_two_in_a_row_are() {
                 if fails { &[DrillRequest::Create] } else { &[] },
             );
         }
+        let status = completed(&drill, &tally, 80);
+        assert_eq!(status.verdict, Some(expected), "{status:?}");
+    }
+}
+
+#[test]
+fn a_request_without_an_answer_breaks_no_promise_unless_there_are_many() {
+    for (every, expected) in [(20, DrillVerdict::Held), (5, DrillVerdict::Broken)] {
+        let drill = of_store("Queue");
+        let mut tally = tally(&drill, true);
+        for second in 0..60 {
+            serve(&mut tally, second, &[DrillRequest::Job]);
+            if second % every == 0 {
+                tally.count(DrillRequest::Job, at(second), Answer::None);
+            }
+        }
+        (60..80).for_each(|second| serve(&mut tally, second, &[]));
         let status = completed(&drill, &tally, 80);
         assert_eq!(status.verdict, Some(expected), "{status:?}");
     }
