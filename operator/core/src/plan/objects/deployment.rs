@@ -78,7 +78,7 @@ pub(in crate::plan) fn serving(
 
 /// Adds tolerations of a node that does not answer, for a limited time. Those of the user come first, also one that fits
 /// every taint, as in Kubernetes' own defaults.
-fn leave_early(tolerations: &mut Vec<Toleration>) {
+pub(in crate::plan) fn leave_early(tolerations: &mut Vec<Toleration>) {
     let tolerates = |given: &Toleration, taint: &str| {
         let key = given.key.as_deref().unwrap_or_default();
         let effect = given.effect.as_deref().unwrap_or_default();

@@ -17,7 +17,10 @@ use crate::{
         pooler::{Pooler, PoolerSpec, name, selector},
         stack::{StorePooler, ValidatedStack},
     },
-    plan::{objects::pod, verdict::View},
+    plan::{
+        objects::{deployment, pod},
+        verdict::View,
+    },
 };
 
 /// Container of CloudNativePG's that runs PgBouncer.
@@ -87,8 +90,8 @@ fn parameters(stack: &ValidatedStack, wanted: &StorePooler) -> Value {
     })
 }
 
-/// Returns the template of the pods, which run where the app's run. CloudNativePG makes them fit the Pod Security Standard
-/// `restricted`.
+/// Returns the template of the pods, which run where the app's run, and leave a node that does not answer as early as these.
+/// CloudNativePG makes them fit the Pod Security Standard `restricted`.
 fn template(stack: &ValidatedStack) -> PodTemplateSpec {
     let container = Container {
         name: CONTAINER.to_owned(),
@@ -108,13 +111,17 @@ fn template(stack: &ValidatedStack) -> PodTemplateSpec {
         topology_spread_constraints: Some(pod::spread_over(&pods(stack))),
         ..PodSpec::default()
     };
-    pod::placed_as_the_app(
+    let mut template = pod::placed_as_the_app(
         stack,
         PodTemplateSpec {
             metadata: None,
             spec: Some(spec),
         },
-    )
+    );
+    if let Some(pod) = &mut template.spec {
+        deployment::leave_early(pod.tolerations.get_or_insert_default());
+    }
+    template
 }
 
 /// Returns the selector of the pods of a stack's pooler.
@@ -163,11 +170,16 @@ mod tests {
     #[test]
     fn its_pods_run_where_the_app_runs() {
         let mut stack = pooled(json!({}));
-        let template = json!({"spec": {"nodeSelector": {"pool": "links"}, "hostname": "x"}});
+        let dedicated = json!({"key": "team", "value": "links", "effect": "NoSchedule"});
+        let template = json!({"spec": {
+            "nodeSelector": {"pool": "links"}, "hostname": "x", "tolerations": [dedicated],
+        }});
         let patch = PodPatch::read(template.as_object().unwrap()).unwrap();
         stack.pod_templates.insert(Component::App, patch);
         let spec = &build(&stack).unwrap().spec.fields["template"]["spec"];
         assert_eq!(spec["nodeSelector"], json!({"pool": "links"}));
         assert_eq!(spec["hostname"], Value::Null);
+        let tolerations = spec["tolerations"].as_array().unwrap();
+        assert_eq!((tolerations.len(), &tolerations[0]), (3, &dedicated));
     }
 }
