@@ -2,7 +2,7 @@
 //!
 //! Every field has a default, because an object that does not parse would end the watch of its kind.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,6 +21,9 @@ pub const RUNNER: Runner = Runner {
 };
 /// Label of everything that CloudNativePG makes for a Cluster, with the name of the Cluster.
 pub const CLUSTER_LABEL: &str = "cnpg.io/cluster";
+/// Label of the pods of a Cluster, which servers have with the value [`SERVER`].
+const ROLE_LABEL: &str = "cnpg.io/podRole";
+const SERVER: &str = "instance";
 /// Label of what CloudNativePG runs once for a Cluster, with its purpose.
 pub const JOB_LABEL: &str = "cnpg.io/jobRole";
 /// Purpose of what imports the content of another database.
@@ -102,6 +105,18 @@ impl Cluster {
 /// Returns the name of the Cluster of a stack.
 pub fn name(stack: &str) -> String {
     format!("{stack}-pg")
+}
+
+/// Returns the selector of the servers of a stack's Cluster.
+pub fn servers(stack: &str) -> LabelSelector {
+    let labels = [
+        (CLUSTER_LABEL.to_owned(), name(stack)),
+        (ROLE_LABEL.to_owned(), SERVER.to_owned()),
+    ];
+    LabelSelector {
+        match_labels: Some(labels.into()),
+        ..LabelSelector::default()
+    }
 }
 
 /// Returns the name of the Secret with the address of the database of a stack's Cluster, which CloudNativePG makes.

@@ -180,11 +180,19 @@ pub(in crate::plan) fn spread(
 
 /// Spreads the pods of a Deployment that others make, as [`spread`] does.
 pub(in crate::plan) fn spread_over(pods: &LabelSelector) -> Vec<TopologySpreadConstraint> {
-    let over = |topology_key: &str| TopologySpreadConstraint {
-        label_selector: Some(pods.clone()),
+    let mut constraints = spread_servers(pods);
+    for constraint in &mut constraints {
         // Pods of the previous revision are about to be deleted. They must not influence the placement of the new
         // ones.
-        match_label_keys: Some(vec!["pod-template-hash".to_owned()]),
+        constraint.match_label_keys = Some(vec!["pod-template-hash".to_owned()]);
+    }
+    constraints
+}
+
+/// Spreads servers, which have no revisions, as [`spread`] does.
+pub(in crate::plan) fn spread_servers(pods: &LabelSelector) -> Vec<TopologySpreadConstraint> {
+    let over = |topology_key: &str| TopologySpreadConstraint {
+        label_selector: Some(pods.clone()),
         max_skew: 1,
         topology_key: topology_key.to_owned(),
         when_unsatisfiable: "ScheduleAnyway".to_owned(),

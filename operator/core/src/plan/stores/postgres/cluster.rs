@@ -8,7 +8,7 @@ use super::{DATABASE, connections, moving};
 use crate::{
     api::{DEFAULT_STORAGE, ShortenerStack},
     model::{
-        cloud_native_pg::{Cluster, ClusterSpec, HIBERNATION, READY, RUNNER, name},
+        cloud_native_pg::{Cluster, ClusterSpec, HIBERNATION, READY, RUNNER, name, servers},
         defaults::Defaults,
         drill::DRILL,
         facts::ClusterFact,
@@ -18,6 +18,7 @@ use crate::{
     },
     plan::{
         error::ValidateError,
+        objects::pod,
         stores::common::{self, Template, merged},
         verdict::{Verdict, View},
     },
@@ -174,6 +175,8 @@ fn spec(stack: &ValidatedStack, wanted: &StoreCluster) -> Map<String, Value> {
         "postgresql": {"parameters": {"max_connections": connections::MAX.to_string()}},
         // The programs keep their connections, so a server that waits for the end of them waits for nothing.
         "smartShutdownTimeout": SMART_SHUTDOWN,
+        // By itself, CloudNativePG knows nodes and no zones.
+        "topologySpreadConstraints": pod::spread_servers(&servers(&stack.identity.name)),
     });
     if let Some(synchronous) = synchronous(wanted.members) {
         spec["postgresql"]["synchronous"] = synchronous;
@@ -290,6 +293,29 @@ mod tests {
         let parameters = json!({"max_connections": "200", "work_mem": "8MB"});
         assert_eq!(changed["postgresql"], json!({"parameters": parameters}));
         assert!(!changed.contains_key("smartShutdownTimeout"), "{changed:?}");
+    }
+
+    #[test]
+    fn the_servers_are_spread_over_zones_and_nodes_unless_the_template_says_otherwise() {
+        let spread = &rendered(json!({}))["topologySpreadConstraints"];
+        let over = |key: &str| {
+            json!({
+                "maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {
+                    "cnpg.io/cluster": "acme-pg", "cnpg.io/podRole": "instance",
+                }},
+            })
+        };
+        let zone = over("topology.kubernetes.io/zone");
+        assert_eq!(spread, &json!([zone, over("kubernetes.io/hostname")]));
+        let mut cluster = minimal_stack().cloud_native_pg(json!({})).cluster.unwrap();
+        for own in [json!([zone]), Value::Null] {
+            let template = json!({"topologySpreadConstraints": own});
+            cluster.template = template.as_object().unwrap().clone();
+            let spec = spec(&minimal_stack(), &cluster);
+            let found = spec.get("topologySpreadConstraints");
+            assert_eq!(found.unwrap_or(&Value::Null), &own);
+        }
     }
 
     #[test]
