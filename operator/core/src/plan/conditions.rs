@@ -166,7 +166,7 @@ fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> 
     })
 }
 
-/// Returns the verdict on a store that a drill takes away. It is not true as soon as no server is left.
+/// Returns the verdict on a store that a drill takes away. It is not true as soon as too few servers are left.
 fn drilled(drill: &ActiveDrill, verdict: &Verdict) -> Verdict {
     let ActiveDrill { name, until, .. } = drill;
     let verb = if verdict.serves { "takes" } else { "keeps" };

@@ -239,28 +239,41 @@ pub(super) fn verdict(view: View<'_>, without: &str) -> Verdict {
     let mut conditions = conditions.unwrap_or_default().iter();
     let is_ready = conditions.any(|found| found.type_ == READY && found.status == "True");
     let ready = status.map_or(0, |status| status.ready_instances);
+    let asked = view.stack.cluster.as_ref();
+    let needed = asked.map_or(1, |asked| needed(&spec(view.stack, asked)));
     // Programs that do not use it yet reach the servers.
     if let Some(problem) = super::pooler::problem(view).filter(|_| is_ready) {
-        return Verdict::no("PoolerNotReady", problem).serving(ready > 0);
+        return Verdict::no("PoolerNotReady", problem).serving(ready >= needed);
     }
     if let Some(verdict) = common::of_cluster(view, Component::Postgres, &RUNNER, is_ready) {
         return verdict;
     }
-    let wanted = view
-        .stack
-        .cluster
-        .as_ref()
-        .map_or(0, |cluster| cluster.members);
+    let wanted = asked.map_or(0, |asked| asked.members);
     let said = live.and_then(Cluster::phase).unwrap_or_default();
+    let effect = match ready {
+        1.. if ready < needed => format!("writes wait until {needed} are"),
+        _ => without.to_owned(),
+    };
     let message =
-        format!("{ready} of {wanted} servers of Cluster {cluster} are ready ({said}); {without}");
+        format!("{ready} of {wanted} servers of Cluster {cluster} are ready ({said}); {effect}");
     let verdict = match is_ready && ready >= wanted {
         true => Verdict::yes(CLUSTER_READY, message),
         false if is_stuck(&said) => Verdict::fault("ClusterStuck", message),
         false => Verdict::no("ClusterNotReady", message),
     };
-    // One server is enough for the stack.
-    verdict.serving(ready > 0)
+    verdict.serving(ready >= needed)
+}
+
+/// Returns the number of servers without which a Cluster of this spec acknowledges no write: the one that takes it, and those
+/// that must have it too.
+fn needed(spec: &Map<String, Value>) -> i32 {
+    let postgresql = spec.get("postgresql");
+    let synchronous = postgresql.and_then(|postgresql| postgresql.get("synchronous"));
+    // CloudNativePG waits for them unless the spec says otherwise.
+    let waits = synchronous.filter(|settings| settings["dataDurability"] != "preferred");
+    let others = waits.and_then(|settings| settings["number"].as_i64());
+    let others = others.and_then(|others| i32::try_from(others).ok());
+    others.unwrap_or(0).saturating_add(1)
 }
 
 #[cfg(test)]
@@ -400,6 +413,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_cluster_needs_the_servers_that_acknowledge_a_write() {
+        for (instances, changes, expected) in [
+            (1, json!({}), 1),
+            (2, json!({}), 1),
+            (3, json!({}), 2),
+            (5, json!({"number": 2}), 3),
+            (3, json!({"dataDurability": "preferred"}), 1),
+            (3, Value::Null, 1),
+        ] {
+            let settings = json!({"instances": instances});
+            let mut cluster = minimal_stack().cloud_native_pg(settings).cluster.unwrap();
+            let template = json!({"postgresql": {"synchronous": changes}});
+            cluster.template = template.as_object().unwrap().clone();
+            let found = needed(&spec(&minimal_stack(), &cluster));
+            assert_eq!(found, expected, "{instances} {changes}");
+        }
+    }
+
     fn judged(status: Value) -> Verdict {
         let stack = minimal_stack().cloud_native_pg(json!({}));
         let cluster = serde_json::from_value(json!({
@@ -472,6 +504,14 @@ mod tests {
                 "ClusterNotReady",
                 false,
                 true,
+                false,
+            ),
+            // What it takes has to be on another one too.
+            (
+                status("False", 1, "Failing over"),
+                "ClusterNotReady",
+                false,
+                false,
                 false,
             ),
             (

@@ -236,7 +236,7 @@ pub(super) fn verdict(view: View<'_>, wanted: &BrokerCluster, without: &str) -> 
         true => Verdict::fault("ClusterStuck", message),
         false => Verdict::no("ClusterNotReady", message),
     };
-    // The members that are left serve as long as they are more than half.
+    // RabbitMQ's operator does not say whether more than half are left, which jobs need. Links do not.
     verdict.serving(live.is_some_and(RabbitmqCluster::is_available))
 }
 
