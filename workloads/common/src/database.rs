@@ -9,6 +9,7 @@
 
 mod admission;
 mod error;
+mod pool;
 mod transaction;
 mod watcher;
 
@@ -32,7 +33,7 @@ pub use admission::AdmissionMetrics;
 use admission::{Admission, PoolAdmission};
 pub use error::{StoreError, is_refused_by_pooler, no_answer, unusable};
 use error::{is_connection_error, is_lost};
-pub use transaction::{begin, begin_with};
+pub use transaction::{Transaction, begin, begin_with};
 use watcher::Watcher;
 
 use crate::{

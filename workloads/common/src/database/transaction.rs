@@ -1,17 +1,32 @@
-//! The beginning of a transaction.
+//! A transaction on a connection of a pool.
 //!
-//! The library does not note that a transaction has begun if the wait for the answer is given up, as with a client that goes
+//! The library's transaction does not note that it has begun if the wait for the answer is given up, as with a client that goes
 //! away or at a time limit. The connection then returns to the pool within that transaction, and what others write on it
-//! later is rolled back ([sqlx #4385](https://github.com/launchbadge/sqlx/issues/4385)). So a task waits for the answer in any
-//! case, and rolls the transaction back if the caller has left.
+//! later is rolled back ([sqlx #4385](https://github.com/launchbadge/sqlx/issues/4385)). This one is rolled back in any case,
+//! and its connection is closed if the server does not answer that in time.
 
-use sqlx::{Error, PgPool, PgTransaction};
+use std::ops::{Deref, DerefMut};
 
-/// Begins a transaction. It is rolled back if it is dropped.
+use sqlx::{Error, Executor, PgConnection, PgPool, Postgres, pool::PoolConnection};
+use tokio::time::timeout;
+
+use crate::time_limits::DATABASE_OPERATION;
+
+/// The reason why a transaction has a connection.
+const OPEN: &str = "only the end takes the connection";
+
+/// A transaction, which is rolled back unless it is committed.
+#[derive(Debug)]
+pub struct Transaction {
+    /// There until the end.
+    connection: Option<PoolConnection<Postgres>>,
+}
+
+/// Begins a transaction.
 ///
 /// # Errors
 /// Fails if no connection is free in time, or if the database is down.
-pub async fn begin(pool: &PgPool) -> Result<PgTransaction<'static>, Error> {
+pub async fn begin(pool: &PgPool) -> Result<Transaction, Error> {
     begin_with(pool, "BEGIN").await
 }
 
@@ -19,14 +34,53 @@ pub async fn begin(pool: &PgPool) -> Result<PgTransaction<'static>, Error> {
 ///
 /// # Errors
 /// As of [`begin`].
-#[expect(clippy::disallowed_methods, reason = "this is what replaces it")]
-pub async fn begin_with(
-    pool: &PgPool,
-    statement: &'static str,
-) -> Result<PgTransaction<'static>, Error> {
-    let pool = pool.clone();
-    let begun = tokio::spawn(async move { pool.begin_with(statement).await });
-    begun.await.unwrap_or(Err(Error::WorkerCrashed))
+pub async fn begin_with(pool: &PgPool, statement: &'static str) -> Result<Transaction, Error> {
+    let connection = Some(pool.acquire().await?);
+    let mut transaction = Transaction { connection };
+    transaction.execute(statement).await?;
+    Ok(transaction)
+}
+
+impl Transaction {
+    /// Makes the changes last.
+    ///
+    /// # Errors
+    /// Fails if the database is down; the changes may then last or not.
+    pub async fn commit(mut self) -> Result<(), Error> {
+        self.execute("COMMIT").await?;
+        drop(self.connection.take());
+        Ok(())
+    }
+}
+
+impl Deref for Transaction {
+    type Target = PgConnection;
+
+    #[expect(clippy::expect_used, reason = "only the end takes the connection")]
+    fn deref(&self) -> &PgConnection {
+        self.connection.as_ref().expect(OPEN)
+    }
+}
+
+impl DerefMut for Transaction {
+    #[expect(clippy::expect_used, reason = "only the end takes the connection")]
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        self.connection.as_mut().expect(OPEN)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let Some(mut connection) = self.connection.take() else {
+            return;
+        };
+        tokio::spawn(async move {
+            let rolled_back = timeout(DATABASE_OPERATION, connection.execute("ROLLBACK")).await;
+            if !matches!(rolled_back, Ok(Ok(_))) {
+                connection.close_on_drop();
+            }
+        });
+    }
 }
 
 #[cfg(test)]
@@ -37,8 +91,7 @@ mod tests {
         database::TestDatabase,
         proxy::{Path, Proxy},
     };
-    use sqlx::{ConnectOptions, Executor, postgres::PgPoolOptions};
-    use tokio::time::timeout;
+    use sqlx::{ConnectOptions, postgres::PgPoolOptions};
 
     use super::*;
 

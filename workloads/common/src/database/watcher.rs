@@ -9,17 +9,16 @@ use std::{
 };
 
 use prometheus_client::metrics::gauge::Gauge;
-use sqlx::{
-    ConnectOptions, Connection, PgConnection,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use sqlx::{ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions};
 use tokio::{
     net::TcpStream,
     sync::watch,
     time::{sleep, timeout},
 };
 
-use super::{Admission, DatabaseState, PoolAdmission, Pools, ProbeRequests, no_answer, unusable};
+use super::{
+    Admission, DatabaseState, PoolAdmission, Pools, ProbeRequests, no_answer, pool, unusable,
+};
 use crate::{
     backends::{Health, Unusable},
     time_limits::{
@@ -179,14 +178,8 @@ impl Watcher {
 
     fn open_pool(&mut self) {
         self.opened += 1;
-        let pool = |admission: &PoolAdmission| {
-            PgPoolOptions::new()
-                .max_connections(admission.connections)
-                .acquire_timeout(DATABASE_OPERATION)
-                // The watcher detects a dead server; a check before every query would double its latency.
-                .test_before_acquire(false)
-                .connect_lazy_with(self.options.clone())
-        };
+        let pool =
+            |admission: &PoolAdmission| pool::open(self.options.clone(), admission.connections);
         self.up.set(1);
         self.health.up();
         tracing::info!(

@@ -5,7 +5,7 @@
 
 use anyhow::Context;
 use shortener_common::database::{READ_ONLY, StoreError, begin};
-use sqlx::{ConnectOptions, Connection, PgPool, PgTransaction, postgres::PgConnectOptions};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, postgres::PgConnectOptions};
 
 use super::{EXCESS_BATCH, Outbox};
 use crate::{
@@ -48,7 +48,8 @@ pub async fn apply(options: PgConnectOptions, receivers: &Receivers) -> anyhow::
     let stored = async {
         let mut transaction = connection.begin().await?;
         sqlx::raw_sql(UNLIMITED).execute(&mut *transaction).await?;
-        store(transaction, receivers, i64::MAX).await
+        store(&mut transaction, receivers, i64::MAX).await?;
+        transaction.commit().await
     };
     match stored.await {
         Err(error) if is_read_only(&error) => {
@@ -68,7 +69,9 @@ impl Outbox {
     /// Fails if the database is down.
     pub async fn store_receivers(&self, receivers: &Receivers) -> Result<(), StoreError> {
         let stored = |pool: PgPool| async move {
-            store(begin(&pool).await?, receivers, EXCESS_BATCH as i64).await
+            let mut transaction = begin(&pool).await?;
+            store(&mut transaction, receivers, EXCESS_BATCH as i64).await?;
+            transaction.commit().await
         };
         self.0.run("INSERT webhook_receivers", stored).await
     }
@@ -80,17 +83,17 @@ fn is_read_only(error: &sqlx::Error) -> bool {
 }
 
 async fn store(
-    mut transaction: PgTransaction<'_>,
+    connection: &mut PgConnection,
     Receivers(receivers): &Receivers,
     removed_at_most: i64,
 ) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(LOCK).execute(&mut *transaction).await?;
+    sqlx::raw_sql(LOCK).execute(&mut *connection).await?;
     let names: Vec<&str> = receivers.iter().map(|receiver| &*receiver.name).collect();
     let remove = sqlx::query(REMOVE).bind(names).bind(removed_at_most);
-    remove.execute(&mut *transaction).await?;
+    remove.execute(&mut *connection).await?;
     for Receiver { name, url, events } in receivers {
         let upsert = sqlx::query(UPSERT).bind(name).bind(url.as_str());
-        upsert.bind(events).execute(&mut *transaction).await?;
+        upsert.bind(events).execute(&mut *connection).await?;
     }
-    transaction.commit().await
+    Ok(())
 }
