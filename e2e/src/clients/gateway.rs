@@ -293,6 +293,23 @@ impl GatewayClient {
         );
         Ok(())
     }
+
+    /// Checks that the database has a link, and not only the cache: the preview of a link is always read from the database. A
+    /// stack that cannot say it is asked again.
+    pub async fn assert_stored(&self, code: &str, url: &str) -> Result<()> {
+        let what = format!("the database answers for {code}");
+        let answer = await_condition(&what, async || {
+            let answer = self.get(&format!("/{code}+")).await?;
+            ensure!(answer.status < 500 && answer.status != 429, "{answer:?}");
+            Ok(answer)
+        })
+        .await?;
+        ensure!(
+            answer.status == 200 && answer.json()?["url"] == url,
+            "the acknowledged link {code} to {url} is lost: {answer:?}"
+        );
+        Ok(())
+    }
 }
 
 /// Returns the port of the nodes that leads to a named port of the gateway.

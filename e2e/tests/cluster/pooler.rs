@@ -46,7 +46,7 @@ async fn a_pooler_comes_and_goes_while_links_are_created_and_loses_none_with_a_s
         links.extend(without_refusal(&gateway, "removed", removed(&stack)).await?);
         println!("{} links were acknowledged", links.len());
         for (code, url) in &links {
-            gateway.wait_until_redirects(code, url).await?;
+            gateway.assert_stored(code, url).await?;
         }
         ends_with_the_stack(&stack).await
     })
