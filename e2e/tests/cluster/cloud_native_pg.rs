@@ -54,7 +54,6 @@ async fn servers_that_die_take_no_acknowledged_link_along() -> Result<()> {
             lose_the_primary(&stack).await?;
         }
         let links = writer.stop().await?;
-        println!("{} links were acknowledged", links.len());
         ensure!(!links.is_empty(), "nothing was written");
         stops_and_starts(&stack).await?;
         for (code, url) in &links {
