@@ -22,7 +22,7 @@ slow_cluster_tests=(
 slow_serial_tests=(
   profiles:: rollout::without_the_drain rollout::a_rolling_update_behind_ingress_nginx starvation:: chaos:: rest::
   namespace:: lent_certificate:: drift::every_child_of_every_profile scope:: before:: app_by_load::
-  drills::a_drill_of_each_store
+  drills::a_drill_of_each_store drills::a_drill_lets_a_cluster
 )
 
 # The release from which the tests upgrade, made by e2e/before/make.sh: its commit, the folder with its files, the beginning

@@ -9,8 +9,10 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, PostParams},
 };
-use serde_json::json;
-use shortener_e2e::{Operator, Provider, Space, Stack, await_condition, await_within};
+use serde_json::{Value, json};
+use shortener_e2e::{
+    Operator, Provider, Space, Stack, await_condition, await_within, merge, small,
+};
 use shortener_operator_core::{
     api::{DrillPhase, DrillRequest, DrillVerdict, ShortenerDrill, ShortenerDrillStatus},
     model::drill::DRILL,
@@ -18,8 +20,9 @@ use shortener_operator_core::{
 
 use crate::undisturbed;
 
-/// Longest time from the creation of a drill of half a minute to its report.
-const REPORT_LIMIT: Duration = Duration::from_secs(240);
+/// Longest time from the creation of a drill of half a minute to its report: the operator waits for five minutes until every
+/// request is served again.
+const REPORT_LIMIT: Duration = Duration::from_secs(360);
 
 /// The drills of a namespace.
 struct Drills {
@@ -82,13 +85,14 @@ impl Drills {
     }
 }
 
-async fn serve(space: &Space) -> Result<(Stack, Drills)> {
-    let spec = json!({
+async fn serve(space: &Space, changes: Value) -> Result<(Stack, Drills)> {
+    let mut spec = json!({
         "profiles": ["caching", "queue"],
         "drills": {"enabled": true},
         "gateway": {"endToEndProbe": {"intervalSeconds": 30}},
         "queue": {"publicTasks": ["end-to-end"]},
     });
+    merge(&mut spec, changes);
     let (stack, _) = space.serve(Provider::Standalone, spec).await?;
     Ok((stack, Drills::of(space)))
 }
@@ -130,9 +134,11 @@ async fn begin(drills: &Drills, store: &str) -> Result<String> {
 async fn a_drill_of_each_store_costs_what_the_documentation_says() -> Result<()> {
     let _alone = undisturbed().await?;
     Space::with("drills", async |space| {
-        let (_stack, drills) = serve(space).await?;
+        let profiles = json!({"profiles": ["caching", "queue", "vector"]});
+        let (_stack, drills) = serve(space, profiles).await?;
         for (store, server, refused) in [
             ("Cache", "cache", &[][..]),
+            ("Vector", "qdrant", &[]),
             ("Queue", "rabbitmq", &[DrillRequest::Job]),
             (
                 "Database",
@@ -164,10 +170,32 @@ async fn a_drill_of_each_store_costs_what_the_documentation_says() -> Result<()>
 }
 
 #[tokio::test]
+async fn a_drill_lets_a_cluster_hibernate_and_wakes_it() -> Result<()> {
+    let _alone = undisturbed().await?;
+    Space::with("drill-cluster", async |space| {
+        let cluster = json!({"storage": "256Mi", "template": {"resources": small()}});
+        let database = json!({"managed": null, "cloudNativePG": cluster});
+        let (stack, drills) = serve(space, json!({"database": database})).await?;
+        stack
+            .until_reason("DatabaseReady", "True", "ClusterReady")
+            .await?;
+        let name = begin(&drills, "Database").await?;
+        let status = drills.until_phase(&name, DrillPhase::Complete).await?;
+        ensure!(status.verdict == Some(DrillVerdict::Held), "{status:#?}");
+        let creates = status.requests.iter();
+        let mut creates = creates.filter(|report| report.request == DrillRequest::Create);
+        let refused = creates.any(|report| report.answers.contains_key("503"));
+        ensure!(refused, "no new link was refused: {status:#?}");
+        stack.ready().await
+    })
+    .await
+}
+
+#[tokio::test]
 async fn a_drill_ends_although_it_is_deleted_or_the_operator_is_killed() -> Result<()> {
     let _alone = undisturbed().await?;
     Space::with("drill-ends", async |space| {
-        let (_stack, drills) = serve(space).await?;
+        let (_stack, drills) = serve(space, json!({})).await?;
         let name = begin(&drills, "Cache").await?;
         drills.until_away("cache", true).await?;
         let deletion = DeleteParams::default();
