@@ -18,4 +18,4 @@ pub use reserved_stack::{
 pub use shared_stack::{
     DENIED, HOME, KEYS, ORIGIN, PROXY_SECRET, SharedStack, echo_stack, keyed_stack, real_stack,
 };
-pub use spec::{base_spec, echo_spec, small, with_env};
+pub use spec::{base_spec, echo_spec, small, small_broker_cluster, with_env};

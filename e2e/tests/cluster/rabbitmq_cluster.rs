@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use shortener_e2e::{
-    GatewayClient, Job, Provider, Space, Stack, await_condition, commands, kubectl, merge, paste,
-    settled, small, wait_job,
+    GatewayClient, Job, Provider, Space, Stack, await_condition, commands, kubectl, paste, settled,
+    small_broker_cluster, wait_job,
 };
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -21,20 +21,10 @@ const PODS: &str = "--selector=app.kubernetes.io/name=acme-mq";
 /// Jobs that wait while a stack changes its broker, each of which takes a second.
 const WAITING: usize = 20;
 
-/// Returns a broker that fits into the cluster of the tests.
-fn cluster() -> Value {
-    let mut resources = small();
-    merge(&mut resources, json!({"limits": {"memory": "512Mi"}}));
-    json!({
-        "storage": "512Mi",
-        "template": {"resources": resources, "delayStartSeconds": 5},
-    })
-}
-
 fn spec() -> Value {
     json!({
         "profiles": ["queue"],
-        "queue": {"managed": null, "rabbitmqCluster": cluster()},
+        "queue": {"managed": null, "rabbitmqCluster": small_broker_cluster()},
     })
 }
 
@@ -178,7 +168,7 @@ async fn accepted_jobs_are_done_when_a_stack_changes_from_a_managed_broker() -> 
         // The one of the page is larger than the cluster of the tests.
         let on_the_page = r#"{"replicas":3,"storage":"10Gi"}"#;
         for step in commands("high-availability.md", "### From a managed broker")? {
-            let step = step.replace(on_the_page, &cluster().to_string());
+            let step = step.replace(on_the_page, &small_broker_cluster().to_string());
             let printed = paste(&stack, &step).await?;
             ensure!(printed.contains(" done"), "{printed}");
         }

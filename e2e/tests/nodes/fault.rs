@@ -13,7 +13,7 @@ const CUT: &str = "iptables --wait --table raw --insert PREROUTING --in-interfac
 const JOIN: &str = "iptables --wait --table mangle --delete POSTROUTING --out-interface eth0 --jump DROP && \
                     iptables --wait --table raw --delete PREROUTING --in-interface eth0 --jump DROP";
 
-/// Time limit of a drain. A pod ends within 75 s, and a disruption budget lets the pods of a component end one by one.
+/// Time limit of a drain. A pod ends within two minutes, and a disruption budget lets the pods of a component end one by one.
 const DRAIN: &str = "--timeout=600s";
 
 /// A fault of a node.

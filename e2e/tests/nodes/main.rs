@@ -16,7 +16,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use shortener_e2e::{
-    GatewayClient, Operator, Provider, Space, Stack, await_condition, conditions_of, kubectl, small,
+    GatewayClient, Operator, Provider, Space, Stack, await_condition, conditions_of, kubectl,
+    small, small_broker_cluster,
 };
 
 use self::{balancer::Balancer, fault::Fault, measured::Measured, users::Users};
@@ -24,8 +25,11 @@ use self::{balancer::Balancer, fault::Fault, measured::Measured, users::Users};
 /// Time for which clients send requests before the fault, for comparison.
 const CALM: Duration = Duration::from_secs(10);
 
-/// A stack that survives the loss of a node: it has three database servers, and three pods of the app, of the gateway and of the
-/// workers.
+/// Longest time from the loss of a node until the status names it.
+const NAMED: Duration = Duration::from_secs(75);
+
+/// A stack that survives the loss of a node: it has three database servers, three members of the broker, and three pods of the
+/// app, of the gateway and of the workers.
 fn survivor() -> Value {
     json!({
         "profiles": ["caching", "queue"],
@@ -36,6 +40,7 @@ fn survivor() -> Value {
             "managed": null,
             "cloudNativePG": {"storage": "512Mi", "template": {"resources": small()}},
         },
+        "queue": {"managed": null, "rabbitmqCluster": small_broker_cluster()},
     })
 }
 
@@ -48,9 +53,11 @@ async fn with_survivor(
 ) -> Result<()> {
     Space::with(theme, async |space| {
         let (stack, gateway) = space.serve(provider, survivor()).await?;
-        stack
-            .until_reason("DatabaseReady", "True", "ClusterReady")
-            .await?;
+        for component in ["DatabaseReady", "QueueReady"] {
+            stack
+                .until_reason(component, "True", "ClusterReady")
+                .await?;
+        }
         let gateways = match provider {
             Provider::Standalone => GatewayClient::on_nodes(space, &stack, gateway.host()).await?,
             _ => vec![gateway],
@@ -85,7 +92,7 @@ async fn drained_one_after_the_other() -> Result<()> {
     .await
 }
 
-/// Waits until the pods of a drained node are elsewhere.
+/// Waits until the pods of a node that is drained or dead are elsewhere.
 async fn serves_without(stack: &Stack, node: &str) -> Result<()> {
     await_condition(
         &format!("the app and the workers run without {node}"),
@@ -132,6 +139,8 @@ async fn survives(theme: &str, fault: Fault, provider: Provider) -> Result<()> {
         let users = Users::start(entry, CALM).await?;
         let (struck, begin) = (Instant::now(), users.now());
         let guard = fault.strike(&node).await?;
+        // What was sent before may have been served before.
+        let after = users.now();
         let led = async {
             await_condition("another operator leads", async || {
                 let leader = operator.leader().await?;
@@ -146,12 +155,11 @@ async fn survives(theme: &str, fault: Fault, provider: Provider) -> Result<()> {
             await_condition(&what, async || names_the_node(stack, &node).await).await?;
             Ok(struck.elapsed())
         };
-        let written = async {
-            users.write_again(begin).await?;
-            anyhow::Ok(())
-        };
-        let (led, named, ()) = tokio::try_join!(led, named, written)?;
+        let (led, named, ()) = tokio::try_join!(led, named, users.write_again(after))?;
         let over = users.now();
+        if fault == Fault::Killed {
+            serves_without(stack, &node).await?;
+        }
         guard.end().await?;
         stack.ready().await?;
         let seen = users.stop().await?;
@@ -163,7 +171,9 @@ async fn survives(theme: &str, fault: Fault, provider: Provider) -> Result<()> {
         println!(
             "another operator led after {led:.1?}, and the status named the node after {named:.1?}"
         );
-        acknowledged::nothing_lost(entry, &seen).await
+        acknowledged::nothing_lost(entry, &seen).await?;
+        ensure!(named <= NAMED, "the status named the node after {named:?}");
+        measured.within_bounds(provider)
     })
     .await
 }

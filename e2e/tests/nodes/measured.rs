@@ -2,12 +2,20 @@
 
 use std::{fmt, time::Duration};
 
+use anyhow::{Result, ensure};
+use shortener_e2e::Provider;
+
 use crate::users::{Request, Wish};
 
 /// Time from which an answer counts as slow. No program takes as long, but a proxy waits longer for a pod that is gone.
 const SLOW: Duration = Duration::from_secs(1);
 /// Number of failures of each kind of request that are printed.
 const SHOWN: usize = 5;
+
+/// Longest time from the loss of a node to the last redirect that fails, behind the stack's own gateway on every node.
+const REDIRECTS: Duration = Duration::from_secs(10);
+/// Longest time from the loss of the node of the primary database server to the last request for a link that fails.
+const WRITES: Duration = Duration::from_secs(90);
 
 /// The requests from the beginning of a fault, by kind.
 #[derive(Debug)]
@@ -28,6 +36,8 @@ pub struct Trouble {
     pub slow: usize,
     /// The time from the fault to the last request during the fault that failed or was slow.
     pub over_after: Option<Duration>,
+    /// The time from the fault to the last request during the fault that failed.
+    pub failed_until: Option<Duration>,
     /// The first failures.
     pub failures: Vec<String>,
 }
@@ -49,6 +59,22 @@ impl Measured {
             enqueued: of(Wish::Enqueue),
             before: Trouble::of(before, Duration::ZERO, begin),
         }
+    }
+
+    /// Checks that clients were served again in time. Behind ingress-nginx, which does not leave out pods that fail, redirects
+    /// depend on Kubernetes.
+    pub fn within_bounds(&self, provider: Provider) -> Result<()> {
+        let redirects = match provider {
+            Provider::Standalone => Some((&self.followed, REDIRECTS)),
+            Provider::IngressNginx | Provider::GatewayApi => None,
+        };
+        for (trouble, limit) in redirects.into_iter().chain([(&self.created, WRITES)]) {
+            ensure!(
+                trouble.failed_until <= Some(limit),
+                "requests failed for longer than {limit:?}: {trouble:?}"
+            );
+        }
+        Ok(())
     }
 
     /// Returns a row of a table in Markdown.
@@ -79,9 +105,12 @@ impl Trouble {
                     trouble.failures.push(failure.clone());
                 }
             }
-            if (slow || request.outcome.is_err()) && request.at < end {
-                let after = request.at.saturating_sub(begin);
-                trouble.over_after = trouble.over_after.max(Some(after));
+            let after = (request.at < end).then(|| request.at.saturating_sub(begin));
+            if request.outcome.is_err() {
+                trouble.failed_until = trouble.failed_until.max(after);
+            }
+            if slow || request.outcome.is_err() {
+                trouble.over_after = trouble.over_after.max(after);
             }
         }
         trouble
@@ -134,5 +163,24 @@ mod tests {
         );
         assert_eq!(measured.before.to_string(), "0 failed and 0 slow of 1");
         assert_eq!(measured.followed.sent, 0);
+    }
+
+    #[test]
+    fn requests_that_fail_for_too_long_are_out_of_bounds() {
+        let (begin, end) = (Duration::from_secs(10), Duration::from_secs(200));
+        let of = |wish, seconds: u64| {
+            let late = Request {
+                wish,
+                ..request(10 + seconds, 0, Err("no".to_owned()))
+            };
+            Measured::of(&[late], begin, end)
+        };
+        let standalone = Provider::Standalone;
+        assert!(of(Wish::Follow, 10).within_bounds(standalone).is_ok());
+        assert!(of(Wish::Follow, 11).within_bounds(standalone).is_err());
+        let ingress = Provider::IngressNginx;
+        assert!(of(Wish::Follow, 11).within_bounds(ingress).is_ok());
+        assert!(of(Wish::Create, 90).within_bounds(ingress).is_ok());
+        assert!(of(Wish::Create, 91).within_bounds(ingress).is_err());
     }
 }

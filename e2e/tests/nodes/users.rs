@@ -26,8 +26,8 @@ const REDIRECTS: u64 = 200;
 const PER_LOOK_UP: u64 = 10;
 const PER_JOB: u64 = 10;
 const PER_LINK: u64 = 20;
-/// Time limit of a request.
-const GIVES_UP: Duration = Duration::from_secs(10);
+/// Time limit of a request. A gateway gives up before.
+const GIVES_UP: Duration = Duration::from_secs(16);
 /// Destination of the link of all redirects.
 const TARGET: &str = "https://example.com/followed";
 
