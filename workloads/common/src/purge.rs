@@ -56,134 +56,59 @@ impl Age {
     }
 }
 
-/// Returns the statement that does `$change` to the rows of `$table` that match `$condition`, in order of `$time`. An
-/// index serves each: a batch begins where the one before ended, behind the entries of what is removed.
-macro_rules! statement {
-    ($change:literal, $table:literal, $key:literal, $time:literal, $condition:literal) => {
-        concat!(
-            $change,
-            " WHERE ",
-            $key,
-            " IN (SELECT ",
-            $key,
-            " FROM ",
-            $table,
-            " WHERE ",
-            $time,
-            " >= coalesce($1, '-infinity') AND ",
-            $time,
-            " <= now() - $2 * interval '1 day' AND ",
-            $condition,
-            " ORDER BY ",
-            $time,
-            " LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING ",
-            $time
-        )
+/// Makes a row of [`REMOVALS`] from the change, the condition, the key of the table, the time by which its rows age, and the
+/// age. An index serves each: a batch begins where the one before ended, behind the entries of what is removed.
+macro_rules! removal {
+    (DELETE FROM $table:literal $($rest:tt)+) => {
+        removal! { "DELETE", ("DELETE FROM ", $table), $table $($rest)+ }
+    };
+    (UPDATE $table:literal SET $set:literal $($rest:tt)+) => {
+        removal! { "UPDATE", ("UPDATE ", $table, " SET ", $set), $table $($rest)+ }
+    };
+    (
+        $verb:literal, ($($change:literal),+), $table:literal WHERE $condition:literal;
+        $key:literal, $time:literal, $age:expr
+    ) => {
+        Removal {
+            summary: concat!($verb, " ", $table),
+            statement: concat!(
+                $($change,)+ " WHERE ", $key, " IN (SELECT ", $key, " FROM ", $table,
+                " WHERE ", $time, " >= coalesce($1, '-infinity') AND ",
+                $time, " <= now() - $2 * interval '1 day' AND ", $condition,
+                " ORDER BY ", $time, " LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING ", $time
+            ),
+            age: $age,
+        }
     };
 }
 
 const REMOVALS: [Removal; 13] = [
-    Removal {
-        summary: "UPDATE links",
-        statement: statement!(
-            "UPDATE links SET url = NULL",
-            "links",
-            "code",
-            "expires_at",
-            "url IS NOT NULL"
-        ),
-        age: Age::Days(0),
-    },
+    removal! { UPDATE "links" SET "url = NULL" WHERE "url IS NOT NULL"; "code", "expires_at", Age::Days(0) },
     // A disabled link keeps its destination in another column.
-    Removal {
-        summary: "UPDATE links",
-        statement: statement!(
-            "UPDATE links SET disabled_url = NULL",
-            "links",
-            "code",
-            "expires_at",
-            "disabled_url IS NOT NULL"
-        ),
-        age: Age::Days(0),
+    removal! {
+        UPDATE "links" SET "disabled_url = NULL" WHERE "disabled_url IS NOT NULL";
+        "code", "expires_at", Age::Days(0)
     },
     // Longer than the validity of a key, so that no key is removed during a request that has just found it.
-    Removal {
-        summary: "DELETE link_keys",
-        statement: statement!(
-            "DELETE FROM link_keys",
-            "link_keys",
-            "key",
-            "created_at",
-            "true"
-        ),
-        age: Age::Days(2),
-    },
-    Removal {
-        summary: "DELETE job_keys",
-        statement: statement!(
-            "DELETE FROM job_keys",
-            "job_keys",
-            "key",
-            "created_at",
-            "true"
-        ),
-        age: Age::Days(2),
-    },
-    Removal {
-        summary: "DELETE jobs",
-        statement: statement!(
-            "DELETE FROM jobs",
-            "jobs",
-            "message_id",
-            "finished_at",
-            "true"
-        ),
-        age: Age::OfJobs,
-    },
+    removal! { DELETE FROM "link_keys" WHERE "true"; "key", "created_at", Age::Days(2) },
+    removal! { DELETE FROM "job_keys" WHERE "true"; "key", "created_at", Age::Days(2) },
+    removal! { DELETE FROM "jobs" WHERE "true"; "message_id", "finished_at", Age::OfJobs },
     // The latest job stays: it shows that the jobs before it do not wait.
-    Removal {
-        summary: "DELETE jobs",
-        statement: statement!(
-            "DELETE FROM jobs",
-            "jobs",
-            "message_id",
-            "finished_at",
-            "origin = 'anonymous' \
-             AND message_id < (SELECT message_id FROM jobs ORDER BY message_id DESC LIMIT 1)"
-        ),
-        age: Age::Days(ANONYMOUS_JOB_DAYS),
+    removal! {
+        DELETE FROM "jobs" WHERE "origin = 'anonymous' \
+            AND message_id < (SELECT message_id FROM jobs ORDER BY message_id DESC LIMIT 1)";
+        "message_id", "finished_at", Age::Days(ANONYMOUS_JOB_DAYS)
     },
     // As if they were deleted: the vector store has them until they are indexed. The time of the last change stays, because
     // it is the position of the purge.
-    Removal {
-        summary: "UPDATE documents",
-        statement: statement!(
-            "UPDATE documents SET vector = NULL, payload = NULL, version = nextval('document_versions'), \
-             indexed_at = NULL, due_at = now()",
-            "documents",
-            "id",
-            "changed_at",
-            "origin = 'anonymous' AND vector IS NOT NULL"
-        ),
-        age: Age::OfDocuments,
+    removal! {
+        UPDATE "documents" SET "vector = NULL, payload = NULL, version = nextval('document_versions'), \
+            indexed_at = NULL, due_at = now()" WHERE "origin = 'anonymous' AND vector IS NOT NULL";
+        "id", "changed_at", Age::OfDocuments
     },
     // Jobs whose worker died at their last delivery.
-    Removal {
-        summary: "DELETE jobs",
-        statement: statement!(
-            "DELETE FROM jobs",
-            "jobs",
-            "message_id",
-            "started_at",
-            "finished_at IS NULL"
-        ),
-        age: Age::OfJobs,
-    },
-    Removal {
-        summary: "DELETE audit_log",
-        statement: statement!("DELETE FROM audit_log", "audit_log", "id", "at", "true"),
-        age: Age::OfAudit,
-    },
+    removal! { DELETE FROM "jobs" WHERE "finished_at IS NULL"; "message_id", "started_at", Age::OfJobs },
+    removal! { DELETE FROM "audit_log" WHERE "true"; "id", "at", Age::OfAudit },
     // The place of a row is its key here, because a day has several rows.
     Removal {
         summary: "DELETE clicks",
@@ -196,41 +121,11 @@ const REMOVALS: [Removal; 13] = [
         age: Age::OfClicks,
     },
     // Longer than an outage of the connection between a replica and a database that others reach.
-    Removal {
-        summary: "DELETE click_batches",
-        statement: statement!(
-            "DELETE FROM click_batches",
-            "click_batches",
-            "id",
-            "created_at",
-            "true"
-        ),
-        age: Age::Days(2),
-    },
+    removal! { DELETE FROM "click_batches" WHERE "true"; "id", "created_at", Age::Days(2) },
     // Until then, management can send them again.
-    Removal {
-        summary: "DELETE webhook_deliveries",
-        statement: statement!(
-            "DELETE FROM webhook_deliveries",
-            "webhook_deliveries",
-            "id",
-            "given_up_at",
-            "true"
-        ),
-        age: Age::Days(7),
-    },
+    removal! { DELETE FROM "webhook_deliveries" WHERE "true"; "id", "given_up_at", Age::Days(7) },
     // What nobody sends: a receiver without a secret, or one that was removed while a link was created.
-    Removal {
-        summary: "DELETE webhook_deliveries",
-        statement: statement!(
-            "DELETE FROM webhook_deliveries",
-            "webhook_deliveries",
-            "id",
-            "at",
-            "true"
-        ),
-        age: Age::Days(30),
-    },
+    removal! { DELETE FROM "webhook_deliveries" WHERE "true"; "id", "at", Age::Days(30) },
 ];
 
 /// Removes all data that has expired, over one connection at a time. A kind of data that cannot be removed does not keep

@@ -49,42 +49,26 @@ macro_rules! step {
 
 /// Every column that has names of clients.
 pub const STEPS: [&str; 8] = [
-    step!("links", "code", "created_by = $2", "created_by = $1"),
-    step!("links", "code", "disabled_by = $2", "disabled_by = $1"),
-    step!("audit_log", "id", "actor = $2", "actor = $1"),
-    step!(
-        "audit_log",
-        "id",
-        "detail = json_build_object( \
+    step! { "links", "code", "created_by = $2", "created_by = $1" },
+    step! { "links", "code", "disabled_by = $2", "disabled_by = $1" },
+    step! { "audit_log", "id", "actor = $2", "actor = $1" },
+    step! {
+        "audit_log", "id", "detail = json_build_object( \
         'from', CASE detail->>'from' WHEN $1 THEN $2 ELSE detail->>'from' END, \
         'to', CASE detail->>'to' WHEN $1 THEN $2 ELSE detail->>'to' END)",
         "action = 'link_transferred' AND ARRAY[detail->>'from', detail->>'to'] @> ARRAY[$1]"
-    ),
-    step!(
-        "jobs",
-        "message_id",
-        "origin = 'key:' || $2",
-        "origin = 'key:' || $1 AND origin LIKE 'key:%'"
-    ),
-    step!(
-        "documents",
-        "id",
-        "origin = 'key:' || $2",
-        "origin = 'key:' || $1 AND origin LIKE 'key:%'"
-    ),
+    },
+    step! { "jobs", "message_id", "origin = 'key:' || $2", "origin = 'key:' || $1 AND origin LIKE 'key:%'" },
+    step! { "documents", "id", "origin = 'key:' || $2", "origin = 'key:' || $1 AND origin LIKE 'key:%'" },
     // The name stands before a space. `!` is the character behind it.
-    step!(
-        "link_keys",
-        "key",
-        "key = $2 || substr(key, length($1) + 1)",
+    step! {
+        "link_keys", "key", "key = $2 || substr(key, length($1) + 1)",
         "key >= $1 || ' ' AND key < $1 || '!'"
-    ),
-    step!(
-        "job_keys",
-        "key",
-        "key = $2 || substr(key, length($1) + 1)",
+    },
+    step! {
+        "job_keys", "key", "key = $2 || substr(key, length($1) + 1)",
         "key >= $1 || ' ' AND key < $1 || '!'"
-    ),
+    },
 ];
 
 /// The result of a request for an erasure.
