@@ -271,7 +271,7 @@ mod tests {
             &"https://go.example.com:8443/".parse().unwrap(),
             protect.iter().copied().collect(),
             vec![folder.path().to_owned()],
-            metrics.with_auth(),
+            AuthMetrics::register(&mut metrics.registry),
         );
         World {
             guard,
@@ -450,7 +450,7 @@ mod tests {
         let _ = world
             .guard
             .check(Some(Scope::Docs), PEER, &HeaderMap::new());
-        let text = Format::Classic.encode(world.metrics.registry()).unwrap();
+        let text = Format::Classic.encode(&world.metrics.registry).unwrap();
         for line in [
             "auth_requests_total{result=\"accepted\"} 1",
             "auth_requests_total{result=\"missing\"} 1",

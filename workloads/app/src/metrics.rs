@@ -7,23 +7,17 @@ use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode};
 use prometheus_client::{
-    collector::Collector,
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family, info::Info},
     registry::{Registry, Unit},
 };
 use shortener_common::{
     database::AdmissionMetrics,
-    memory::Memory,
     metrics::{Gauge, gauge},
     trace::TraceContext,
-    vector::VectorMetrics,
 };
 
-use crate::{
-    clicks::ClickMetrics, publisher::metrics::PublisherMetrics, route::Route, storage::Storage,
-    store::replica::ReplicaMetrics, webhooks::overdue::Overdue,
-};
+use crate::route::Route;
 
 pub use self::{auth::AuthMetrics, cache::CacheMetrics};
 
@@ -128,7 +122,8 @@ impl HttpMetrics {
 #[derive(Debug)]
 pub struct Metrics {
     http: HttpMetrics,
-    registry: Registry,
+    /// What a scrape encodes.
+    pub registry: Registry,
     /// The number of open connections on the public port.
     pub open_connections: Gauge,
     /// 1 while the database is up.
@@ -171,70 +166,15 @@ impl Metrics {
         let labels = RequestLabels::of(method, route, status);
         self.http.count(&labels, duration, trace);
     }
-
-    /// Registers the metrics of another part of the process.
-    pub fn register(&mut self, collector: Box<dyn Collector>) {
-        self.registry.register_collector(collector);
-    }
-
-    /// Registers the metric of the buffers.
-    pub fn with_buffers(&mut self, memory: &Memory) {
-        memory.register(&mut self.registry);
-    }
-
-    /// Registers the metrics of the database's size. Its capacity in bytes may be unknown.
-    pub fn with_storage(&mut self, capacity: Option<u64>) -> Storage {
-        Storage::register(&mut self.registry, capacity)
-    }
-
-    /// Registers the metrics of keys, which exist only if clients can have keys.
-    pub fn with_auth(&mut self) -> AuthMetrics {
-        AuthMetrics::register(&mut self.registry)
-    }
-
-    /// Registers the metrics of the cache, which exist only with a cache.
-    pub fn with_cache(&mut self) -> CacheMetrics {
-        CacheMetrics::register(&mut self.registry)
-    }
-
-    /// Registers the metrics of the servers that follow the database, which exist only with them.
-    pub fn with_replica(&mut self) -> ReplicaMetrics {
-        ReplicaMetrics::register(&mut self.registry)
-    }
-
-    /// Registers the metrics of clicks, which exist only if they are counted.
-    pub fn with_clicks(&mut self) -> ClickMetrics {
-        ClickMetrics::register(&mut self.registry)
-    }
-
-    /// Registers the metric of webhooks that are due.
-    pub fn with_webhooks(&mut self) -> Overdue {
-        Overdue::register(&mut self.registry)
-    }
-
-    /// Registers the metrics of the publisher, which exist only with the queue profile.
-    pub fn with_publisher(&mut self) -> PublisherMetrics {
-        PublisherMetrics::register(&mut self.registry)
-    }
-
-    /// Registers the metrics of the vector store, which exist only with the vector profile.
-    pub fn with_vector(&mut self) -> VectorMetrics {
-        VectorMetrics::register(&mut self.registry)
-    }
-
-    /// Returns the registry that a scrape encodes.
-    #[must_use]
-    pub fn registry(&self) -> &Registry {
-        &self.registry
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use shortener_common::exposition::Format;
+    use shortener_common::{exposition::Format, memory::Memory};
 
     use super::*;
+    use crate::{clicks::ClickMetrics, publisher::metrics::PublisherMetrics, storage::Storage};
 
     fn observed() -> (Metrics, TraceContext) {
         let metrics = Metrics::default();
@@ -254,7 +194,7 @@ mod tests {
 
     #[test]
     fn series_carry_the_template_and_a_bounded_method() {
-        let text = Format::Classic.encode(observed().0.registry()).unwrap();
+        let text = Format::Classic.encode(&observed().0.registry).unwrap();
         for line in [
             "# TYPE http_requests_total counter",
             "http_requests_total{http_request_method=\"GET\",http_route=\"/{code}\",http_response_status_code=\"302\"} 1",
@@ -279,7 +219,7 @@ mod tests {
     #[test]
     fn exemplars_lead_from_a_bucket_to_its_trace() {
         let (metrics, trace) = observed();
-        let text = Format::OpenMetrics.encode(metrics.registry()).unwrap();
+        let text = Format::OpenMetrics.encode(&metrics.registry).unwrap();
         let exemplar = format!(
             "# {{trace_id=\"{}\",span_id=\"{}\"}} 0.002 ",
             trace.trace_id, trace.span_id
@@ -295,7 +235,7 @@ mod tests {
         for trace in traces {
             redirect(&metrics, &Method::GET, trace);
         }
-        let text = Format::OpenMetrics.encode(metrics.registry()).unwrap();
+        let text = Format::OpenMetrics.encode(&metrics.registry).unwrap();
         let shown = traces.map(|trace| text.contains(&trace.trace_id.to_string()));
         assert_eq!(shown, [false, false, true]);
         let count = "http_server_request_duration_seconds_count{http_request_method=\"GET\",http_route=\"/{code}\",http_response_status_code=\"302\"} 3";
@@ -305,13 +245,13 @@ mod tests {
     #[test]
     fn every_metric_is_documented() {
         let (mut metrics, _) = observed();
-        let _storage = metrics.with_storage(Some(1));
-        let _auth = metrics.with_auth();
-        let _cache = metrics.with_cache();
-        let _clicks = metrics.with_clicks();
-        let _publisher = metrics.with_publisher();
-        metrics.with_buffers(&Memory::default());
-        let text = Format::Classic.encode(metrics.registry()).unwrap();
+        let _storage = Storage::register(&mut metrics.registry, Some(1));
+        let _auth = AuthMetrics::register(&mut metrics.registry);
+        let _cache = CacheMetrics::register(&mut metrics.registry);
+        let _clicks = ClickMetrics::register(&mut metrics.registry);
+        let _publisher = PublisherMetrics::register(&mut metrics.registry);
+        Memory::default().register(&mut metrics.registry);
+        let text = Format::Classic.encode(&metrics.registry).unwrap();
         let undocumented = shortener_testing::metrics::undocumented(&text);
         assert_eq!(undocumented, Vec::<&str>::new());
     }

@@ -56,9 +56,9 @@ async fn serve(args: ServeArgs, more: Vec<Box<dyn Collector>>) -> anyhow::Result
     open_files::allow(args.open_files(&memory));
     let mut metrics = Metrics::default();
     for collector in observed.losses().into_iter().chain(more) {
-        metrics.register(collector);
+        metrics.registry.register_collector(collector);
     }
-    metrics.with_buffers(&memory);
+    memory.register(&mut metrics.registry);
     let parts = state::Observed {
         metrics,
         tracer: observed.tracer(),
@@ -99,7 +99,7 @@ async fn webhooks(args: WebhooksArgs) -> anyhow::Result<()> {
     let stop = termination()?;
     let mut metrics = metrics::Metrics::of(&args.webhooks);
     for losses in observed.losses() {
-        metrics.register(losses);
+        metrics.registry.register_collector(losses);
     }
     let webhooks = Webhooks::bind(args, metrics, Trust::default())?;
     tracing::info!(event = "listening", internal.address = %webhooks.address()?, "listening");

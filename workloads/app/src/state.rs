@@ -190,7 +190,7 @@ impl Process for AppState {
     }
 
     fn registry(&self) -> &Registry {
-        self.metrics.registry()
+        &self.metrics.registry
     }
 
     fn backends(&self) -> Backends {

@@ -27,7 +27,7 @@ async fn work(args: WorkerArgs) -> anyhow::Result<()> {
     let stop = termination()?;
     let mut metrics = Metrics::default();
     for losses in observed.losses() {
-        metrics.register(losses);
+        metrics.registry.register_collector(losses);
     }
     let worker = Worker::bind(args, metrics, observed.tracer(), Registry::default()).await?;
     tracing::info!(event = "listening", internal.address = %worker.address()?, "listening");

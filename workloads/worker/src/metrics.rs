@@ -3,14 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use prometheus_client::{
-    collector::Collector,
     metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family, info::Info},
     registry::{Registry, Unit},
 };
 use shortener_common::{
     metrics::{Gauge, gauge},
     trace::TraceContext,
-    vector::VectorMetrics,
 };
 
 use crate::outcome::JobOutcome;
@@ -27,7 +25,8 @@ const BUCKETS: [f64; 17] = [
 pub struct Metrics {
     processed: Family<[(&'static str, &'static str); 1], Counter>,
     duration: HistogramWithExemplars<TraceContext>,
-    registry: Registry,
+    /// What a scrape encodes.
+    pub registry: Registry,
     /// 1 while the database is up.
     pub database_up: Gauge,
     /// 1 while the worker consumes jobs from the queue.
@@ -83,22 +82,6 @@ impl Metrics {
         self.duration
             .observe(duration.as_secs_f64(), Some(trace), Some(SystemTime::now()));
     }
-
-    /// Registers the metrics of another part of the process.
-    pub fn register(&mut self, collector: Box<dyn Collector>) {
-        self.registry.register_collector(collector);
-    }
-
-    /// Registers the metrics of the vector store, which exist only with the vector profile.
-    pub fn with_vector(&mut self) -> VectorMetrics {
-        VectorMetrics::register(&mut self.registry)
-    }
-
-    /// Returns the registry that a scrape encodes.
-    #[must_use]
-    pub fn registry(&self) -> &Registry {
-        &self.registry
-    }
 }
 
 #[cfg(test)]
@@ -112,7 +95,7 @@ mod tests {
         let metrics = Metrics::default();
         let trace = TraceContext::continuing(None);
         metrics.processed(&JobOutcome::Done, Duration::from_millis(20), trace);
-        let text = Format::OpenMetrics.encode(metrics.registry()).unwrap();
+        let text = Format::OpenMetrics.encode(&metrics.registry).unwrap();
         for (outcome, count) in [
             ("done", 1),
             ("duplicate", 0),
@@ -134,7 +117,7 @@ mod tests {
     #[test]
     fn every_metric_is_documented() {
         let text = Format::Classic
-            .encode(Metrics::default().registry())
+            .encode(&Metrics::default().registry)
             .unwrap();
         let undocumented = shortener_testing::metrics::undocumented(&text);
         assert_eq!(undocumented, Vec::<&str>::new());

@@ -19,7 +19,7 @@ use shortener_common::{
     internal::{self, Process},
     server::{self, ServerSettings, listen},
     telemetry::span::Tracer,
-    vector::VectorStore,
+    vector::{VectorMetrics, VectorStore},
 };
 use tokio::{net::TcpListener, sync::watch};
 
@@ -67,7 +67,7 @@ impl Process for Probed {
     }
 
     fn registry(&self) -> &MetricsRegistry {
-        self.metrics.registry()
+        &self.metrics.registry
     }
 
     fn backends(&self) -> Backends {
@@ -102,7 +102,8 @@ impl Worker {
             )
         })?;
         let options = config.database.connect_options()?;
-        let vector = VectorStore::new(&config.vector, || metrics.with_vector())?;
+        let register = || VectorMetrics::register(&mut metrics.registry);
+        let vector = VectorStore::new(&config.vector, register)?;
         let internal = listen(config.internal_listen)?;
         let metrics = Arc::new(metrics);
         let up = metrics.database_up.clone();

@@ -171,10 +171,10 @@ fn read(folder: &Path, version: Option<&Path>, entries: &mut Entries) -> io::Res
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use prometheus_client::registry::Registry;
     use shortener_common::exposition::Format;
 
     use super::*;
-    use crate::metrics::Metrics;
 
     const OLD: &str = "a-key-that-the-client-has-had-so-far";
     const NEW: &str = "a-key-that-the-client-has-from-now-on";
@@ -199,7 +199,7 @@ mod tests {
     fn a_moved_link_is_read_once_and_an_unmoved_one_never() {
         let folder = tempfile::tempdir().unwrap();
         mount(folder.path(), "..1", &[("shop", OLD)]);
-        let metrics = Holders::Clients(Metrics::default().with_auth());
+        let metrics = Holders::Clients(AuthMetrics::register(&mut Registry::default()));
         let (mut watcher, keys) = Watcher::start(vec![folder.path().to_owned()], metrics);
         assert!(is_known(&keys, OLD));
         // The kubelet never writes into a version, so nothing has to be read.
@@ -220,7 +220,7 @@ mod tests {
     fn a_folder_that_is_missing_has_no_keys_and_one_that_appears_is_read() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("keys");
-        let metrics = Holders::Clients(Metrics::default().with_auth());
+        let metrics = Holders::Clients(AuthMetrics::register(&mut Registry::default()));
         let (mut watcher, keys) = Watcher::start(vec![folder.clone()], metrics);
         assert_eq!(keys.borrow().count(), 0);
         assert!(!watcher.look());
@@ -239,7 +239,7 @@ mod tests {
     fn a_version_that_vanishes_during_the_read_leaves_the_keys_as_they_are() {
         let folder = tempfile::tempdir().unwrap();
         mount(folder.path(), "..1", &[("shop", OLD)]);
-        let metrics = Holders::Clients(Metrics::default().with_auth());
+        let metrics = Holders::Clients(AuthMetrics::register(&mut Registry::default()));
         let (mut watcher, keys) = Watcher::start(vec![folder.path().to_owned()], metrics);
         mount(folder.path(), "..2", &[("shop", NEW)]);
         fs::remove_dir_all(folder.path().join("..2")).unwrap();
@@ -256,15 +256,17 @@ mod tests {
         mount(first.path(), "..1", &[("shop", OLD)]);
         mount(second.path(), "..1", &[("shop", NEW)]);
         let folders = [&first, &second].map(|folder| folder.path().to_owned());
-        let mut metrics = Metrics::default();
-        let (mut watcher, keys) =
-            Watcher::start(folders.to_vec(), Holders::Clients(metrics.with_auth()));
+        let mut registry = Registry::default();
+        let (mut watcher, keys) = Watcher::start(
+            folders.to_vec(),
+            Holders::Clients(AuthMetrics::register(&mut registry)),
+        );
         assert!(is_known(&keys, OLD) && !is_known(&keys, NEW));
         mount(second.path(), "..2", &[("mail", NEW), ("short", "x")]);
         assert!(watcher.look());
         assert!(is_known(&keys, OLD) && is_known(&keys, NEW));
         watcher.announce();
-        let text = Format::Classic.encode(metrics.registry()).unwrap();
+        let text = Format::Classic.encode(&registry).unwrap();
         assert!(text.contains("auth_keys{state=\"loaded\"} 2\n"), "{text}");
         assert!(text.contains("auth_keys{state=\"ignored\"} 1\n"), "{text}");
     }
@@ -290,7 +292,7 @@ mod tests {
     async fn a_change_is_seen_within_two_seconds() {
         let folder = tempfile::tempdir().unwrap();
         mount(folder.path(), "..1", &[("shop", OLD)]);
-        let metrics = Holders::Clients(Metrics::default().with_auth());
+        let metrics = Holders::Clients(AuthMetrics::register(&mut Registry::default()));
         let (watcher, mut keys) = Watcher::start(vec![folder.path().to_owned()], metrics);
         let following = tokio::spawn(watcher.run());
         mount(folder.path(), "..2", &[("shop", NEW)]);

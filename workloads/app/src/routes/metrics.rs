@@ -11,6 +11,6 @@ pub async fn public(State(state): State<AppState>, headers: HeaderMap) -> Result
     if !state.config.expose_metrics {
         return Err(Error::NotFound);
     }
-    internal::metrics(state.metrics.registry(), &headers)
+    internal::metrics(&state.metrics.registry, &headers)
         .map_err(|error| Error::Internal(error.to_string()))
 }

@@ -3,20 +3,25 @@
 use std::sync::Arc;
 
 use shortener_common::{
-    database::Database, documents::Documents, memory::Memory, server::listen,
-    supervised::supervised, telemetry::span::Tracer, vector::VectorStore,
+    database::Database,
+    documents::Documents,
+    memory::Memory,
+    server::listen,
+    supervised::supervised,
+    telemetry::span::Tracer,
+    vector::{VectorMetrics, VectorStore},
 };
 use sqlx::postgres::PgConnectOptions;
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 
 use crate::{
     auth::{Guard, ManagementKey},
-    clicks::{Clicks, FlushTask},
+    clicks::{ClickMetrics, Clicks, FlushTask},
     code::CodeSpace,
     config::{ManagementArgs, ServeArgs},
     job_ids::JobIds,
-    metrics::Metrics,
-    publisher::{Publisher, letters::DeadLetters},
+    metrics::{AuthMetrics, CacheMetrics, Metrics},
+    publisher::{Publisher, letters::DeadLetters, metrics::PublisherMetrics},
     routes::docs::MAX_PAYLOADS,
     state::{Queue, Vector},
     storage::Storage,
@@ -25,9 +30,10 @@ use crate::{
         clicks::{ClickStore, ClickWriter},
         jobs::Jobs,
         postgres::Links,
-        replica::Replica,
+        replica::{Replica, ReplicaMetrics},
         webhooks::Outbox,
     },
+    webhooks::overdue::Overdue,
 };
 
 /// Opens the management port; `None` without a key.
@@ -55,7 +61,7 @@ pub(super) fn queue(
             broker.clone(),
             JobIds::new(config.job_id_key.as_deref(), retention_days),
             memory.jobs.clone(),
-            metrics.with_publisher(),
+            PublisherMetrics::register(&mut metrics.registry),
             tracer.clone(),
         );
         Queue {
@@ -73,7 +79,7 @@ pub(super) fn storage(
     database: &Database,
     background: &mut JoinSet<()>,
 ) -> Storage {
-    let storage = metrics.with_storage(config.database_capacity_bytes);
+    let storage = Storage::register(&mut metrics.registry, config.database_capacity_bytes);
     let follow = storage.clone().follow(database.clone());
     background.spawn(supervised("storage", follow));
     storage
@@ -82,7 +88,7 @@ pub(super) fn storage(
 /// Shows in the background for how long webhooks have been due.
 pub(super) fn webhooks(metrics: &mut Metrics, database: &Database, background: &mut JoinSet<()>) {
     let outbox = Outbox::new(database.clone());
-    let follow = metrics.with_webhooks().follow(outbox);
+    let follow = Overdue::register(&mut metrics.registry).follow(outbox);
     background.spawn(supervised("webhooks", follow));
 }
 
@@ -98,7 +104,8 @@ pub(super) fn clicks(
     }
     let store = ClickStore::new(database.clone());
     let writer = ClickWriter::new(config.database.connect_options()?);
-    let clicks = Clicks::start(memory.clicks, store, writer, metrics.with_clicks());
+    let metrics = ClickMetrics::register(&mut metrics.registry);
+    let clicks = Clicks::start(memory.clicks, store, writer, metrics);
     Ok(Some(clicks))
 }
 
@@ -116,7 +123,7 @@ pub(super) fn guard(
         &config.public_url,
         config.auth.auth_protect,
         folders,
-        metrics.with_auth(),
+        AuthMetrics::register(&mut metrics.registry),
     );
     background.spawn(supervised("keys", watcher.run()));
     let proxy = config.auth.proxy.settings();
@@ -153,7 +160,7 @@ fn replica(
     space: CodeSpace,
 ) -> Option<Replica> {
     let options = config.replica.connect_options(database)?;
-    let metrics = metrics.with_replica();
+    let metrics = ReplicaMetrics::register(&mut metrics.registry);
     let replica = Database::connect(
         "shortener-app-replica",
         options,
@@ -170,7 +177,7 @@ pub(super) fn cache(
 ) -> anyhow::Result<Option<Arc<Cache>>> {
     let source = Source::new(&config.cache)?;
     Ok(source.map(|source| {
-        let metrics = metrics.with_cache();
+        let metrics = CacheMetrics::register(&mut metrics.registry);
         Arc::new(Cache::start(source, &config.cache, metrics))
     }))
 }
@@ -180,7 +187,8 @@ pub(super) fn vector(
     metrics: &mut Metrics,
     database: &Database,
 ) -> anyhow::Result<Option<Vector>> {
-    let store = VectorStore::new(&config.vector, || metrics.with_vector())?;
+    let register = || VectorMetrics::register(&mut metrics.registry);
+    let store = VectorStore::new(&config.vector, register)?;
     Ok(store.map(|store| Vector {
         documents: Documents::new(database.clone()),
         store: Arc::new(store),

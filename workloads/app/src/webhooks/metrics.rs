@@ -3,7 +3,6 @@
 use std::sync::atomic::AtomicU32;
 
 use prometheus_client::{
-    collector::Collector,
     metrics::{counter::Counter, family::Family, gauge, info::Info},
     registry::Registry,
 };
@@ -27,7 +26,8 @@ pub struct Metrics {
     waiting: Family<ByOutcome, gauge::Gauge>,
     dropped: Family<ByReceiver, Counter>,
     secrets: Family<ByReceiver, gauge::Gauge<u32, AtomicU32>>,
-    registry: Registry,
+    /// What a scrape encodes.
+    pub registry: Registry,
     /// 1 while the database answers.
     pub database_up: Gauge,
 }
@@ -86,16 +86,6 @@ impl Metrics {
             registry,
             ..metrics
         }
-    }
-
-    /// Adds metrics of other parts of the process.
-    pub fn register(&mut self, collector: Box<dyn Collector>) {
-        self.registry.register_collector(collector);
-    }
-
-    #[must_use]
-    pub fn registry(&self) -> &Registry {
-        &self.registry
     }
 
     pub(super) fn count(&self, receiver: &str, outcome: &'static str) {

@@ -55,7 +55,7 @@ impl Process for Probed {
     }
 
     fn registry(&self) -> &Registry {
-        self.metrics.registry()
+        &self.metrics.registry
     }
 
     fn backends(&self) -> Backends {

@@ -146,7 +146,7 @@ impl Ways {
     /// Returns the counters of requests.
     fn counters(&self) -> BTreeMap<String, u64> {
         let text = Format::Classic
-            .encode(self.state.metrics.registry())
+            .encode(&self.state.metrics.registry)
             .unwrap();
         let counters = text.lines().filter(|line| {
             line.starts_with("http_requests_total{")

@@ -92,9 +92,9 @@ impl App {
         let telemetry = config.telemetry.start(SERVICE, &memory).unwrap();
         let mut metrics = Metrics::default();
         if let Some(dropped) = telemetry.dropped() {
-            metrics.register(Box::new(dropped));
+            metrics.registry.register_collector(Box::new(dropped));
         }
-        metrics.with_buffers(&memory);
+        memory.register(&mut metrics.registry);
         let observed = Observed {
             metrics,
             tracer: telemetry.tracer(),

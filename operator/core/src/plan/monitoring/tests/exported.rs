@@ -3,7 +3,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use http::{Method, StatusCode};
-use shortener_app::{route::Route, webhooks::metrics as webhooks};
+use shortener_app::{
+    metrics::CacheMetrics,
+    publisher::metrics::PublisherMetrics,
+    route::Route,
+    storage::Storage,
+    webhooks::{metrics as webhooks, overdue::Overdue},
+};
 use shortener_common::{
     exposition::Format, memory::Memory, telemetry::Dropped, trace::TraceContext,
     vector::VectorMetrics,
@@ -63,17 +69,18 @@ fn ask(store: &VectorMetrics) {
 
 fn app() -> String {
     let mut metrics = shortener_app::metrics::Metrics::default();
-    metrics.register(Box::new(Dropped::default()));
-    metrics.with_buffers(&Memory::default());
-    let _storage = metrics.with_storage(Some(1));
-    let _cache = metrics.with_cache();
-    let publisher = metrics.with_publisher();
-    ask(&metrics.with_vector());
+    let registry = &mut metrics.registry;
+    registry.register_collector(Box::new(Dropped::default()));
+    Memory::default().register(registry);
+    let _storage = Storage::register(registry, Some(1));
+    let _cache = CacheMetrics::register(registry);
+    let publisher = PublisherMetrics::register(registry);
+    ask(&VectorMetrics::register(registry));
     for refusal in [None, Some("blocked")] {
         publisher.attempt(refusal, Duration::ZERO, trace());
     }
     let overdue = vec![("crm".to_owned(), 0)];
-    metrics.with_webhooks().show(&mut BTreeSet::new(), overdue);
+    Overdue::register(registry).show(&mut BTreeSet::new(), overdue);
     for answered in [
         (&Method::GET, Route::REDIRECT, StatusCode::FOUND),
         (&Method::GET, Route::WITH_ARGUMENTS, StatusCode::FOUND),
@@ -81,21 +88,23 @@ fn app() -> String {
     ] {
         metrics.ended(answered, Duration::ZERO, trace());
     }
-    Format::OpenMetrics.encode(metrics.registry()).unwrap()
+    Format::OpenMetrics.encode(&metrics.registry).unwrap()
 }
 
 fn worker() -> String {
     let mut metrics = shortener_worker::metrics::Metrics::default();
-    metrics.register(Box::new(Dropped::default()));
-    ask(&metrics.with_vector());
+    let registry = &mut metrics.registry;
+    registry.register_collector(Box::new(Dropped::default()));
+    ask(&VectorMetrics::register(registry));
     metrics.processed(&JobOutcome::Done, Duration::ZERO, trace());
-    Format::OpenMetrics.encode(metrics.registry()).unwrap()
+    Format::OpenMetrics.encode(&metrics.registry).unwrap()
 }
 
 fn delivery() -> String {
     let receivers =
         r#"[{"name":"crm","url":"https://hooks.example.com","events":["link.created"]}]"#;
     let mut metrics = webhooks::Metrics::of(&receivers.parse().unwrap());
-    metrics.register(Box::new(Dropped::default()));
-    Format::OpenMetrics.encode(metrics.registry()).unwrap()
+    let losses = Box::new(Dropped::default());
+    metrics.registry.register_collector(losses);
+    Format::OpenMetrics.encode(&metrics.registry).unwrap()
 }
