@@ -1,50 +1,27 @@
 //! What a key may be used for.
 
-/// A group of routes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Creating links.
-    Shorten,
-    /// Jobs.
-    Jobs,
-    /// Documents.
-    Docs,
-    /// Metrics on the public port.
-    Metrics,
-    /// Management of the links that the client created.
-    LinksOwn,
-    /// Management of all links.
-    LinksAll,
-    /// Management.
-    Admin,
+shortener_common::words! {
+    /// A group of routes, with the word for it in Secrets, settings and answers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Scope {
+        /// Creating links.
+        Shorten = "shorten",
+        /// Jobs.
+        Jobs = "jobs",
+        /// Documents.
+        Docs = "docs",
+        /// Metrics on the public port.
+        Metrics = "metrics",
+        /// Management of the links that the client created.
+        LinksOwn = "links:own",
+        /// Management of all links.
+        LinksAll = "links:all",
+        /// Management.
+        Admin = "admin",
+    }
 }
 
 impl Scope {
-    /// Every scope.
-    pub const ALL: [Self; 7] = [
-        Self::Shorten,
-        Self::Jobs,
-        Self::Docs,
-        Self::Metrics,
-        Self::LinksOwn,
-        Self::LinksAll,
-        Self::Admin,
-    ];
-
-    /// Returns the word for it in Secrets, settings and answers.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Shorten => "shorten",
-            Self::Jobs => "jobs",
-            Self::Docs => "docs",
-            Self::Metrics => "metrics",
-            Self::LinksOwn => "links:own",
-            Self::LinksAll => "links:all",
-            Self::Admin => "admin",
-        }
-    }
-
     /// Returns true for a scope of management, which always needs a key.
     #[must_use]
     pub fn is_management(self) -> bool {
@@ -74,7 +51,7 @@ impl Scopes {
         let words = text.split(|sign: char| sign.is_ascii_whitespace() || sign == ',');
         let found: Vec<Option<Scope>> = words
             .filter(|word| !word.is_empty())
-            .map(|word| Scope::ALL.into_iter().find(|scope| scope.as_str() == word))
+            .map(Scope::of_word)
             .collect();
         let all_known = found.iter().all(Option::is_some);
         (found.into_iter().flatten().collect(), all_known)

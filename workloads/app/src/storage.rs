@@ -38,17 +38,17 @@ const SIZES: &str = "SELECT pg_database_size(current_database()), \
         WHERE owner.oid IN (to_regclass('links'), to_regclass('jobs'), to_regclass('documents')) \
         AND file.reltuples >= 0) AS files";
 
-/// The data that a route stores in the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stores {
-    Links,
-    Jobs,
-    Documents,
+shortener_common::words! {
+    /// The data that a route stores in the database, with the name of its table.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Stores {
+        Links = "links",
+        Jobs = "jobs",
+        Documents = "documents",
+    }
 }
 
 impl Stores {
-    const ALL: [Self; 3] = [Self::Links, Self::Jobs, Self::Documents];
-
     /// Returns the share of the capacity in per cent from which on requests without a key are refused: a client may send
     /// many jobs and documents.
     fn limit(self) -> i64 {
@@ -56,16 +56,6 @@ impl Stores {
             Self::Links => 85,
             Self::Jobs | Self::Documents => 70,
         }
-    }
-
-    /// Returns the label of the table.
-    fn label(self) -> Table {
-        let table = match self {
-            Self::Links => "links",
-            Self::Jobs => "jobs",
-            Self::Documents => "documents",
-        };
-        Table { table }
     }
 }
 
@@ -130,7 +120,8 @@ impl Storage {
     }
 
     fn reusable(&self, stores: Stores) -> Gauge {
-        self.reusable.get_or_create_owned(&stores.label())
+        let table = stores.as_str();
+        self.reusable.get_or_create_owned(&Table { table })
     }
 
     /// Follows the size of the database without end. While the database is down, the last size holds.

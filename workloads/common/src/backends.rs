@@ -10,64 +10,36 @@ use tokio::sync::watch;
 
 use crate::tls;
 
-/// A reason why a store cannot be used, or not for everything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// That of the server, or of an intermediate authority.
-    #[error("the server's certificate has expired or is not valid yet")]
-    TlsExpired,
-    #[error("the server's certificate is not signed by a trusted authority")]
-    TlsUntrusted,
-    #[error("the server's certificate is for another name")]
-    TlsName,
-    /// The server or this program refused it for another reason, such as a missing client certificate.
-    #[error("the TLS handshake was refused")]
-    TlsRefused,
-    #[error("the server refuses the user, the password, the key, or a right of the user")]
-    Denied,
-    #[error("the server does not answer, or not in its protocol")]
-    Unreachable,
-    #[error("the server has no such database, virtual host or master")]
-    NotFound,
-    #[error("the collection of the vector store differs from the settings")]
-    OtherCollection,
-    #[error("the database takes no jobs and documents of clients without keys")]
-    RecordsReserved,
-    #[error("the database takes no links of clients without keys")]
-    LinksReserved,
+crate::words! {
+    /// A reason why a store cannot be used, or not for everything. The operator knows it by its word.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+    pub enum Fault {
+        /// That of the server, or of an intermediate authority.
+        #[error("the server's certificate has expired or is not valid yet")]
+        TlsExpired = "tls_expired",
+        #[error("the server's certificate is not signed by a trusted authority")]
+        TlsUntrusted = "tls_untrusted",
+        #[error("the server's certificate is for another name")]
+        TlsName = "tls_name",
+        /// The server or this program refused it for another reason, such as a missing client certificate.
+        #[error("the TLS handshake was refused")]
+        TlsRefused = "tls_refused",
+        #[error("the server refuses the user, the password, the key, or a right of the user")]
+        Denied = "denied",
+        #[error("the server does not answer, or not in its protocol")]
+        Unreachable = "unreachable",
+        #[error("the server has no such database, virtual host or master")]
+        NotFound = "not_found",
+        #[error("the collection of the vector store differs from the settings")]
+        OtherCollection = "other_collection",
+        #[error("the database takes no jobs and documents of clients without keys")]
+        RecordsReserved = "records_reserved",
+        #[error("the database takes no links of clients without keys")]
+        LinksReserved = "links_reserved",
+    }
 }
 
 impl Fault {
-    pub const ALL: [Self; 10] = [
-        Self::TlsExpired,
-        Self::TlsUntrusted,
-        Self::TlsName,
-        Self::TlsRefused,
-        Self::Denied,
-        Self::Unreachable,
-        Self::NotFound,
-        Self::OtherCollection,
-        Self::RecordsReserved,
-        Self::LinksReserved,
-    ];
-
-    /// Returns the word by which the operator knows the fault.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::TlsExpired => "tls_expired",
-            Self::TlsUntrusted => "tls_untrusted",
-            Self::TlsName => "tls_name",
-            Self::TlsRefused => "tls_refused",
-            Self::Denied => "denied",
-            Self::Unreachable => "unreachable",
-            Self::NotFound => "not_found",
-            Self::OtherCollection => "other_collection",
-            Self::RecordsReserved => "records_reserved",
-            Self::LinksReserved => "links_reserved",
-        }
-    }
-
     /// Returns true if the store is used, but not for everything.
     #[must_use]
     pub fn is_partial(self) -> bool {
@@ -106,7 +78,7 @@ impl StoreState {
         match self {
             Self::Unknown => json!({"up": false}),
             Self::Up => json!({"up": true}),
-            Self::Down(fault) => json!({"up": false, "fault": fault.word()}),
+            Self::Down(fault) => json!({"up": false, "fault": fault.as_str()}),
         }
     }
 }
@@ -196,7 +168,7 @@ mod tests {
         health.failed(None);
         assert_eq!(health.state(), StoreState::Unknown);
 
-        let mut words = Fault::ALL.map(Fault::word).to_vec();
+        let mut words = Fault::ALL.map(Fault::as_str).to_vec();
         words.sort_unstable();
         words.dedup();
         assert_eq!(words.len(), Fault::ALL.len());

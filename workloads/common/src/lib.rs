@@ -26,5 +26,6 @@ pub mod telemetry;
 pub mod time_limits;
 pub mod tls;
 pub mod vector;
+mod words;
 
 pub use shortener_telemetry::trace;

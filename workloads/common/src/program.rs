@@ -24,7 +24,7 @@ pub async fn run(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> 
             eprintln!("{name}: {error:#}");
             let unusable = error.downcast_ref::<Unusable>();
             if let Some(fault) = unusable.and_then(|unusable| unusable.fault) {
-                eprintln!("{}", fault.word());
+                eprintln!("{}", fault.as_str());
             }
             ExitCode::FAILURE
         }

@@ -25,59 +25,24 @@ pub struct Cause {
     pub reason: Option<String>,
 }
 
-/// A kind of change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    LinkDisabled,
-    LinkEnabled,
-    LinkExpiryChanged,
-    LinkLabelsChanged,
-    LinkDeleted,
-    LinkClaimed,
-    LinkReleased,
-    LinkTransferred,
-    LinksImported,
-    ClientErased,
-    DeadLetterReplayed,
-    DeadLetterDropped,
-    WebhookRetried,
-}
-
-impl Action {
-    pub const ALL: [Self; 13] = [
-        Self::LinkDisabled,
-        Self::LinkEnabled,
-        Self::LinkExpiryChanged,
-        Self::LinkLabelsChanged,
-        Self::LinkDeleted,
-        Self::LinkClaimed,
-        Self::LinkReleased,
-        Self::LinkTransferred,
-        Self::LinksImported,
-        Self::ClientErased,
-        Self::DeadLetterReplayed,
-        Self::DeadLetterDropped,
-        Self::WebhookRetried,
-    ];
-
-    /// Returns the word for it in the table, in queries and in answers, which is the event of the log line as well.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::LinkDisabled => "link_disabled",
-            Self::LinkEnabled => "link_enabled",
-            Self::LinkExpiryChanged => "link_expiry_changed",
-            Self::LinkLabelsChanged => "link_labels_changed",
-            Self::LinkDeleted => "link_deleted",
-            Self::LinkClaimed => "link_claimed",
-            Self::LinkReleased => "link_released",
-            Self::LinkTransferred => "link_transferred",
-            Self::LinksImported => "links_imported",
-            Self::ClientErased => "client_erased",
-            Self::DeadLetterReplayed => "dead_letter_replayed",
-            Self::DeadLetterDropped => "dead_letter_dropped",
-            Self::WebhookRetried => "webhook_retried",
-        }
+shortener_common::words! {
+    /// A kind of change, with the word for it in the table, in queries and in answers, which is the event of the log line as
+    /// well.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Action {
+        LinkDisabled = "link_disabled",
+        LinkEnabled = "link_enabled",
+        LinkExpiryChanged = "link_expiry_changed",
+        LinkLabelsChanged = "link_labels_changed",
+        LinkDeleted = "link_deleted",
+        LinkClaimed = "link_claimed",
+        LinkReleased = "link_released",
+        LinkTransferred = "link_transferred",
+        LinksImported = "links_imported",
+        ClientErased = "client_erased",
+        DeadLetterReplayed = "dead_letter_replayed",
+        DeadLetterDropped = "dead_letter_dropped",
+        WebhookRetried = "webhook_retried",
     }
 }
 

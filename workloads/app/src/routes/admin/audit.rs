@@ -38,10 +38,8 @@ fn read(query: Option<&str>) -> Result<AuditQuery, Error> {
     ];
     let [subject, by, action, since, until, limit, after] = parameters(query, names, &mut faults);
     let action = action.and_then(|word| {
-        let mut known = Action::ALL.into_iter();
         let rule = "must be an action of the audit log";
-        let found = known.find(|action| action.as_str() == word);
-        found.or_else(|| faults.add("action", rule))
+        Action::of_word(&word).or_else(|| faults.add("action", rule))
     });
     let after = after.and_then(|after| {
         let number = after.parse().ok();

@@ -51,12 +51,14 @@ pub struct Filter {
     pub state: Option<LinkState>,
 }
 
-/// The order of a list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    #[default]
-    Oldest,
-    Newest,
+shortener_common::words! {
+    /// The order of a list, with its words in queries.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Order {
+        #[default]
+        Oldest = "oldest",
+        Newest = "newest",
+    }
 }
 
 /// A page of a list. One that is not the last may have fewer links than its limit, because a bounded number is read to
@@ -80,19 +82,6 @@ impl Filter {
     #[must_use]
     pub fn describes_destination(&self) -> bool {
         self.host.is_some() || self.tag.is_some() || !self.words.is_empty()
-    }
-}
-
-impl Order {
-    pub const ALL: [Self; 2] = [Self::Oldest, Self::Newest];
-
-    /// Returns the word for it in queries.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Oldest => "oldest",
-            Self::Newest => "newest",
-        }
     }
 }
 

@@ -69,57 +69,32 @@ pub struct LinkTakedown {
     pub notice: Option<String>,
 }
 
-/// The kinds of takedowns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum How {
-    /// Disabled.
-    Gone,
-    /// Disabled for legal reasons.
-    Legal,
-    /// Deleted, without a way back.
-    Deleted,
-}
-
-impl How {
-    const ALL: [Self; 3] = [Self::Gone, Self::Legal, Self::Deleted];
-
-    /// Returns the word for it in the table.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Gone => "gone",
-            Self::Legal => "legal",
-            Self::Deleted => "deleted",
-        }
+shortener_common::words! {
+    /// The kinds of takedowns, with their words in the table.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum How {
+        /// Disabled.
+        Gone = "gone",
+        /// Disabled for legal reasons.
+        Legal = "legal",
+        /// Deleted, without a way back.
+        Deleted = "deleted",
     }
 }
 
-/// The states of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkState {
-    /// It redirects.
-    Live,
-    /// Its time is over.
-    Expired,
-    /// It was disabled, expired or not.
-    Disabled,
-    /// It was deleted.
-    Deleted,
-}
-
-impl LinkState {
-    pub const ALL: [Self; 4] = [Self::Live, Self::Expired, Self::Disabled, Self::Deleted];
-
-    /// Returns the word for it in queries and in answers.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Expired => "expired",
-            Self::Disabled => "disabled",
-            Self::Deleted => "deleted",
-        }
+shortener_common::words! {
+    /// The states of a link, with their words in queries and in answers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LinkState {
+        /// It redirects.
+        Live = "live",
+        /// Its time is over.
+        Expired = "expired",
+        /// It was disabled, expired or not.
+        Disabled = "disabled",
+        /// It was deleted.
+        Deleted = "deleted",
     }
 }
 
@@ -207,6 +182,6 @@ impl FromRow<'_, PgRow> for LinkRecord {
 }
 
 fn how(word: Option<&str>) -> Result<How, sqlx::Error> {
-    let known = How::ALL.into_iter().find(|how| Some(how.as_str()) == word);
+    let known = word.and_then(How::of_word);
     known.ok_or_else(|| sqlx::Error::Decode("a takedown of an unknown kind".into()))
 }

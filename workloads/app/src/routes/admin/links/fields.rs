@@ -181,9 +181,7 @@ pub(super) fn listing(query: Option<&str>) -> Result<Listing, Error> {
         let rule = "must not be deleted with a host, a tag or a title: a deleted link has none";
         faults.add::<()>("state", rule);
     }
-    let order = order.map_or(Some(Order::Oldest), |word| {
-        Order::ALL.into_iter().find(|order| order.as_str() == word)
-    });
+    let order = order.map_or(Some(Order::Oldest), |word| Order::of_word(&word));
     let order = order.unwrap_or_else(|| faults.add("order", "must be oldest or newest"));
     let limit = page_size(limit, &mut faults);
     let after = after.and_then(|after| {
@@ -202,9 +200,7 @@ pub(super) fn listing(query: Option<&str>) -> Result<Listing, Error> {
 
 /// Returns the state that a word stands for.
 fn link_state(word: String) -> Result<LinkState, String> {
-    let mut states = LinkState::ALL.into_iter();
-    let known = states.find(|state| state.as_str() == word);
-    known.ok_or_else(|| "must be live, expired, disabled or deleted".to_owned())
+    LinkState::of_word(&word).ok_or_else(|| "must be live, expired, disabled or deleted".to_owned())
 }
 
 /// Returns a text with which a code may begin.
