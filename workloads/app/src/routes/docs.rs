@@ -12,7 +12,6 @@ use http::{StatusCode, Uri};
 use shortener_common::{
     documents::{DocumentId, Version},
     queue::origin::Origin,
-    telemetry::span::with_current_span,
     trace::TraceContext,
 };
 
@@ -20,7 +19,10 @@ use self::{
     bodies::{DocumentResponse, DocumentWritten, QueryResponse},
     fields::Content,
 };
-use super::jobs::{sender, trace_of};
+use super::{
+    jobs::{sender, trace_of},
+    to_the_end,
+};
 use crate::{
     body,
     error::Error,
@@ -125,11 +127,8 @@ async fn disabled(request: Request) -> Result<Response, Error> {
 /// version of the document in the store, without any record of it.
 async fn index(vector: &Vector, id: DocumentId) -> Result<(), Error> {
     let vector = vector.clone();
-    let work = with_current_span(async move { vector.documents.index([id], &vector.store).await });
-    match tokio::spawn(work).await {
-        Ok(result) => Ok(result.map(drop)?),
-        Err(error) => Err(Error::Internal(error.to_string())),
-    }
+    let work = async move { vector.documents.index([id], &vector.store).await };
+    to_the_end(work).await.map(drop)
 }
 
 /// Publishes a job that indexes a changed document. The document is already stored, so a queue that does not accept

@@ -12,14 +12,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
-use shortener_common::telemetry::span::with_current_span;
 use tokio::time::Instant;
 
 use self::{
     bodies::{ApplyResponse, ApplyResult, ReleaseResponse, ReleaseResult},
     fields::{Asked, Release},
 };
-use super::{admin::links::record, shorten::whole_microseconds};
+use super::{admin::links::record, shorten::whole_microseconds, to_the_end};
 use crate::{body, error::Error, state::AppState};
 
 /// The maximum size of a request in bytes.
@@ -37,12 +36,12 @@ pub async fn apply(State(state): State<AppState>, request: Request) -> Result<Re
     let read = |body| fields::asked(body, &state.destinations, now);
     let read = body::json(request, MAX_BODY, &state.memory.bodies, read);
     let (asked, share) = read.await?;
-    let work = with_current_span(async move {
+    let work = async move {
         let _share = share;
         let results = apply_all(&state, asked, now).await?;
         Ok::<_, Error>(Json(ApplyResponse { results }).into_response())
-    });
-    finished(tokio::spawn(work).await)
+    };
+    to_the_end(work).await
 }
 
 /// Ends the ownership of links, and disables, deletes or leaves them. Answers with a result for each in order.
@@ -51,12 +50,12 @@ pub async fn apply(State(state): State<AppState>, request: Request) -> Result<Re
 pub async fn release(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let read = body::json(request, MAX_BODY, &state.memory.bodies, fields::releases);
     let (releases, share) = read.await?;
-    let work = with_current_span(async move {
+    let work = async move {
         let _share = share;
         let results = release_all(&state, releases).await?;
         Ok::<_, Error>(Json(ReleaseResponse { results }).into_response())
-    });
-    finished(tokio::spawn(work).await)
+    };
+    to_the_end(work).await
 }
 
 async fn apply_all(
@@ -107,11 +106,4 @@ async fn release_all(
 
 fn in_time(end: Instant) -> Result<(), Error> {
     (Instant::now() < end).then_some(()).ok_or(Error::Deadline)
-}
-
-/// Returns the response of work that had a task of its own.
-fn finished(
-    done: Result<Result<Response, Error>, tokio::task::JoinError>,
-) -> Result<Response, Error> {
-    done.map_err(|error| Error::Internal(error.to_string()))?
 }

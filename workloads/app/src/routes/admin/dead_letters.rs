@@ -8,7 +8,6 @@ use axum::{
     response::Response,
 };
 use http::Uri;
-use shortener_common::telemetry::span::with_current_span;
 use uuid::Uuid;
 
 use self::bodies::{DeadLetterDetails, DeadLetterPage};
@@ -17,6 +16,7 @@ use crate::{
     body,
     error::Error,
     publisher::letters::{DeadLetters, Operation},
+    routes::to_the_end,
     state::AppState,
     store::audit::Cause,
 };
@@ -75,10 +75,8 @@ async fn sweep(
     let read = body::json(request, MAX_BODY, &state.memory.bodies, fields::choice);
     let ((choice, reason), _share) = read.await?;
     let cause = Cause { by, reason };
-    let work = with_current_span(async move { letters.sweep(choice, operation, &cause).await });
-    let swept = tokio::spawn(work).await;
-    let swept = swept.map_err(|error| Error::Internal(error.to_string()))??;
-    Ok(private(swept))
+    let work = async move { letters.sweep(choice, operation, &cause).await };
+    to_the_end(work).await.map(private)
 }
 
 fn letters(state: &AppState) -> Result<&DeadLetters, Error> {

@@ -10,7 +10,6 @@ use axum::{
 };
 use http::{StatusCode, Uri};
 use jiff::Timestamp;
-use shortener_common::telemetry::span::with_current_span;
 use tracing::field::display;
 
 use self::bodies::{LinkDetails, LinkPage, LinksResponse};
@@ -20,6 +19,7 @@ use crate::{
     code::{Code, OwnedCode},
     error::Error,
     rights::Rights,
+    routes::to_the_end,
     state::AppState,
     store::{
         audit::{Action, Cause},
@@ -173,16 +173,15 @@ async fn apply(
     (cause, rights): (Cause, Rights),
 ) -> Result<Response, Error> {
     let links = state.clone();
-    let work = with_current_span(async move {
+    let work = async move {
         let change = links.links.change(code.borrow(), &change, &cause, &rights);
         let changed = change.await;
         if let Ok((Changed::Done(link, actions), _)) = &changed {
             record(actions, link, &cause);
         }
         changed
-    });
-    let changed = tokio::spawn(work).await;
-    let (changed, purged) = changed.map_err(|error| Error::Internal(error.to_string()))??;
+    };
+    let (changed, purged) = to_the_end(work).await?;
     match changed {
         Changed::Done(link, _) | Changed::Already(link) => {
             let details = LinkDetails::new(link, &state.public_base, purged);

@@ -15,7 +15,7 @@ use http::{
     header::{CACHE_CONTROL, CONTENT_TYPE, LINK},
 };
 use jiff::Timestamp;
-use shortener_common::{budget::Share, telemetry::span::with_current_span};
+use shortener_common::budget::Share;
 
 use self::bodies::{ImportResponse, ImportResult};
 use super::{client, private};
@@ -23,7 +23,7 @@ use crate::{
     body,
     error::{Error, FieldError},
     rights::Rights,
-    routes::shorten::whole_microseconds,
+    routes::{shorten::whole_microseconds, to_the_end},
     state::AppState,
     store::{
         audit::Cause,
@@ -122,16 +122,14 @@ pub async fn import(State(state): State<AppState>, request: Request) -> Result<R
         now,
         dry_run,
     };
-    let work = with_current_span(async move {
+    let work = async move {
         let _share = share;
         let cause = Cause { by, reason: None };
         let results = state.links.import(&import, &cause).await?;
         record(&Summary::of(&results, invalid), &cause, dry_run);
         Ok::<_, Error>(response(lines, &import.links, &results, invalid))
-    });
-    let done = tokio::spawn(work).await;
-    done.map_err(|error| Error::Internal(error.to_string()))?
-        .map(private)
+    };
+    to_the_end(work).await.map(private)
 }
 
 /// A line that is no link: its code if it has one, and the rules that it violates.
