@@ -2,15 +2,15 @@
 
 mod parts;
 
-use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, iter, net::SocketAddr, sync::Arc, time::Duration};
 
+use futures::future::join_all;
 use shortener_common::{
-    server::{self, ServerSettings, listen},
+    server::{self, Background, ServerSettings, listen},
     supervised::supervised,
 };
 use tokio::{
     net::TcpListener,
-    sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -161,26 +161,15 @@ impl Server {
         let internal_settings =
             ServerSettings::internal(config.header_timeout, config.request_timeout);
         // Probes, metrics and the operator are answered until the very end.
-        let (finished, wait_finished) = watch::channel(false);
-        let until_finished = || {
-            let mut wait_finished = wait_finished.clone();
-            async move {
-                let _ = wait_finished.wait_for(|finished| *finished).await;
-            }
-        };
-        let internal = tokio::spawn(server::serve(
-            internal,
-            router::internal(state.clone()),
-            internal_settings.clone(),
-            until_finished(),
-        ));
+        let router = router::internal(state.clone());
+        let internal = Background::start(internal, router, internal_settings.clone());
         let management = management.map(|(listener, key)| {
             let settings = ServerSettings {
                 max_connections: MANAGEMENT_CONNECTIONS,
                 ..internal_settings
             };
             let router = router::management(state.clone(), key);
-            tokio::spawn(server::serve(listener, router, settings, until_finished()))
+            Background::start(listener, router, settings)
         });
         let leave = leave_rotation(&state, stop);
         let handler = Shortcut::new(state.clone(), router::public(state.clone()));
@@ -189,11 +178,8 @@ impl Server {
         if let Some(clicks) = clicks {
             clicks.end().await;
         }
-        let _ = finished.send(true);
-        let _ = internal.await;
-        if let Some(management) = management {
-            let _ = management.await;
-        }
+        let beside = iter::once(internal).chain(management);
+        join_all(beside.map(Background::end)).await;
         tracing::info!(event = "stopped", complete, "stopped");
         complete
     }

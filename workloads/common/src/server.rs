@@ -1,6 +1,7 @@
 //! The accept loop: a bounded number of connections, timeouts for reads and writes, and a graceful shutdown.
 
 mod alarm;
+mod background;
 mod body;
 mod handler;
 mod phase;
@@ -35,7 +36,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-pub use self::handler::{Client, Handler, Request};
+pub use self::{
+    background::Background,
+    handler::{Client, Handler, Request},
+};
 use self::{
     phase::{Phase, SharedPhase},
     stream::TimedStream,

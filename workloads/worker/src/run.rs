@@ -17,7 +17,7 @@ use shortener_common::{
     backends::{Backends, Health},
     database::{AdmissionMetrics, Database},
     internal::{self, Process},
-    server::{self, ServerSettings, listen},
+    server::{Background, ServerSettings, listen},
     telemetry::span::Tracer,
     vector::{VectorMetrics, VectorStore},
 };
@@ -73,12 +73,12 @@ impl Process for Probed {
     fn backends(&self) -> Backends {
         Backends {
             database: self.database.health.state(),
-            cache: None,
             queue: Some(self.queue.state()),
             vector: self
                 .vector
                 .as_ref()
                 .map(|vector| vector.store.store_state()),
+            ..Backends::default()
         }
     }
 }
@@ -173,16 +173,7 @@ impl Worker {
         } = self;
         let settings = ServerSettings::internal(INTERNAL_TIMEOUT, INTERNAL_TIMEOUT);
         // Probes and metrics are answered until the very end.
-        let (finished, mut wait_finished) = watch::channel(false);
-        let server = server::serve(
-            internal,
-            internal::router(probed.clone()),
-            settings,
-            async move {
-                let _ = wait_finished.wait_for(|finished| *finished).await;
-            },
-        );
-        let server = tokio::spawn(server);
+        let internal = Background::start(internal, internal::router(probed.clone()), settings);
         // Boxed, because the compiler does not analyze a future through so many others down to the last query of a
         // job.
         let work = Box::pin(consumer.run(probed.stop.subscribe()));
@@ -195,8 +186,7 @@ impl Worker {
             complete = work => complete,
             never = ask => match never {},
         };
-        let _ = finished.send(true);
-        let _ = server.await;
+        internal.end().await;
         tracing::info!(event = "stopped", complete, "stopped");
         complete
     }

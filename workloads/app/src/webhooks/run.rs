@@ -7,7 +7,7 @@ use shortener_common::{
     backends::Backends,
     database::{AdmissionMetrics, Database},
     internal::{self, Process},
-    server::{self, ServerSettings, listen},
+    server::{Background, ServerSettings, listen},
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::sleep};
 
@@ -61,9 +61,7 @@ impl Process for Probed {
     fn backends(&self) -> Backends {
         Backends {
             database: self.database.health.state(),
-            cache: None,
-            queue: None,
-            vector: None,
+            ..Backends::default()
         }
     }
 }
@@ -122,14 +120,9 @@ impl Webhooks {
             sender,
             probed,
         } = self;
-        // Probes and metrics are answered until the very end.
-        let (finished, mut wait_finished) = watch::channel(false);
         let settings = ServerSettings::internal(INTERNAL_TIMEOUT, INTERNAL_TIMEOUT);
-        let router = internal::router(probed.clone());
-        let server = server::serve(internal, router, settings, async move {
-            let _ = wait_finished.wait_for(|finished| *finished).await;
-        });
-        let server = tokio::spawn(server);
+        // Probes and metrics are answered until the very end.
+        let internal = Background::start(internal, internal::router(probed.clone()), settings);
         let counting = tokio::spawn(count(sender.clone(), receivers.clone()));
         let mut tasks = JoinSet::new();
         let stopped = probed.stop.subscribe();
@@ -144,8 +137,7 @@ impl Webhooks {
         probed.stop.send_replace(true);
         while tasks.join_next().await.is_some() {}
         counting.abort();
-        let _ = finished.send(true);
-        let _ = server.await;
+        internal.end().await;
         tracing::info!(event = "stopped", "stopped");
     }
 }
