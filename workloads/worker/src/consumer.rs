@@ -30,12 +30,9 @@ use shortener_common::{
     },
 };
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-use crate::{
-    outcome::JobOutcome,
-    processor::Processor,
-    shutdown::{Shutdown, requested},
-};
+use crate::{outcome::JobOutcome, processor::Processor};
 
 /// The maximum number of unacknowledged deliveries.
 const PREFETCH: u16 = 1;
@@ -51,7 +48,7 @@ pub struct Consumer {
     pub consuming: Arc<AtomicBool>,
     /// The state of the broker, for the operator.
     pub health: Health,
-    /// Time limit for the job in progress after the shutdown began.
+    /// Time limit for the job in progress once the process ends.
     pub drain_timeout: Duration,
 }
 
@@ -74,16 +71,16 @@ struct Subscription {
 }
 
 impl Consumer {
-    /// Consumes jobs until the shutdown. Returns true if the job in progress was finished.
-    pub async fn run(self, mut shutdown: Shutdown) -> bool {
+    /// Consumes jobs until the process ends. Returns true if the job in progress was finished.
+    pub async fn run(self, stop: CancellationToken) -> bool {
         let mut backoff = ReconnectBackoff::default();
         let mut gave_back = false;
         loop {
             tokio::select! {
                 () = self.can_work(gave_back) => {}
-                () = requested(&mut shutdown) => return true,
+                () = stop.cancelled() => return true,
             }
-            let ended = self.session(&mut shutdown).await;
+            let ended = self.session(&stop).await;
             let was_up = self.consuming.swap(false, Ordering::AcqRel);
             self.processor.metrics.queue_up.set(0);
             let error = match ended {
@@ -99,7 +96,7 @@ impl Consumer {
             self.health.failed(fault(&error));
             tokio::select! {
                 () = sleep(backoff.failed(&error, was_up)) => {}
-                () = requested(&mut shutdown) => return true,
+                () = stop.cancelled() => return true,
             }
         }
     }
@@ -116,10 +113,10 @@ impl Consumer {
     }
 
     /// Runs one connection until it is lost or the process ends.
-    async fn session(&self, shutdown: &mut Shutdown) -> lapin::Result<SessionEnd> {
+    async fn session(&self, stop: &CancellationToken) -> lapin::Result<SessionEnd> {
         let mut subscription = tokio::select! {
             subscription = self.subscribe() => subscription?,
-            () = requested(shutdown) => return Ok(SessionEnd::Finished),
+            () = stop.cancelled() => return Ok(SessionEnd::Finished),
         };
         self.health.up();
         self.consuming.store(true, Ordering::Release);
@@ -128,7 +125,7 @@ impl Consumer {
         loop {
             let delivery = tokio::select! {
                 biased;
-                () = requested(shutdown) => {
+                () = stop.cancelled() => {
                     subscription.leave().await;
                     return Ok(SessionEnd::Finished);
                 }
@@ -137,10 +134,7 @@ impl Consumer {
             };
             let gone = || io::Error::other("the broker cancelled the subscription");
             let delivery = delivery.ok_or_else(gone)??;
-            if let Some(end) = self
-                .handle_delivery(&subscription, delivery, shutdown)
-                .await?
-            {
+            if let Some(end) = self.handle_delivery(&subscription, delivery, stop).await? {
                 subscription.leave().await;
                 return Ok(end);
             }
@@ -177,18 +171,16 @@ impl Consumer {
         &self,
         subscription: &Subscription,
         mut delivery: Delivery,
-        shutdown: &mut Shutdown,
+        stop: &CancellationToken,
     ) -> lapin::Result<Option<SessionEnd>> {
         let body = std::mem::take(&mut delivery.data);
-        let work = self
-            .processor
-            .process(&delivery.properties, body, shutdown.clone());
+        let work = self.processor.process(&delivery.properties, body, stop);
         let mut work = pin!(work);
         let outcome = tokio::select! {
             // First, so that the subscription is cancelled before the acknowledgement, which would bring the next
             // job.
             biased;
-            () = requested(shutdown) => {
+            () = stop.cancelled() => {
                 tracing::info!(event = "draining", "draining");
                 subscription.cancel().await;
                 timeout(self.drain_timeout, work).await.ok()
@@ -196,7 +188,7 @@ impl Consumer {
             outcome = &mut work => Some(outcome),
         };
         match outcome {
-            Some(outcome) => subscription.settle(&delivery, &outcome, shutdown).await,
+            Some(outcome) => subscription.settle(&delivery, &outcome, stop).await,
             // The broker redelivers the job once this connection closes.
             None => Ok(Some(SessionEnd::Unfinished)),
         }
@@ -209,7 +201,7 @@ impl Subscription {
         &self,
         delivery: &Delivery,
         outcome: &JobOutcome,
-        shutdown: &mut Shutdown,
+        stop: &CancellationToken,
     ) -> lapin::Result<Option<SessionEnd>> {
         match outcome {
             JobOutcome::Rejected {
@@ -223,7 +215,7 @@ impl Subscription {
             JobOutcome::Failed { pause, .. } => {
                 tokio::select! {
                     () = sleep(*pause) => {}
-                    () = requested(shutdown) => self.cancel().await,
+                    () = stop.cancelled() => self.cancel().await,
                 }
                 // A reject counts towards the delivery limit on every version of the broker; a nack does not from
                 // 4.3 on.
@@ -241,7 +233,7 @@ impl Subscription {
                     ..BasicNackOptions::default()
                 };
                 with_timeout(OPERATION_TIMEOUT, delivery.nack(requeue)).await?;
-                let end = if *shutdown.borrow() {
+                let end = if stop.is_cancelled() {
                     SessionEnd::Unfinished
                 } else {
                     SessionEnd::Waiting
@@ -249,7 +241,7 @@ impl Subscription {
                 return Ok(Some(end));
             }
         }
-        Ok(shutdown.borrow().then_some(SessionEnd::Finished))
+        Ok(stop.is_cancelled().then_some(SessionEnd::Finished))
     }
 
     /// Cancels the subscription. A failure is harmless, because further deliveries return to the queue.

@@ -10,5 +10,4 @@ pub mod metrics;
 pub mod outcome;
 pub mod processor;
 pub mod run;
-pub mod shutdown;
 pub mod tasks;

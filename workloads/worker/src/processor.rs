@@ -26,13 +26,13 @@ use shortener_common::{
     },
 };
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 pub use self::rollout::Rollout;
 use crate::{
     ledger::Ledger,
     metrics::Metrics,
     outcome::JobOutcome,
-    shutdown::{Shutdown, requested},
     tasks::{Context, Limit, Outcome, Registry},
 };
 
@@ -99,7 +99,7 @@ impl Processor {
         &self,
         properties: &BasicProperties,
         body: Vec<u8>,
-        shutdown: Shutdown,
+        stop: &CancellationToken,
     ) -> JobOutcome {
         let start = Instant::now();
         let bytes = body.len();
@@ -115,7 +115,7 @@ impl Processor {
                     report::log_unnamed(&job);
                 }
                 report::log_start(&job);
-                let outcome = in_span(&span, self.hold(&job, shutdown)).await;
+                let outcome = in_span(&span, self.hold(&job, stop)).await;
                 if matches!(outcome, JobOutcome::GivenBack) {
                     // Without the database, nobody can read it either.
                     let _ = self.ledger.waits(job.id).await;
@@ -139,7 +139,7 @@ impl Processor {
     }
 
     /// Retries while a backend is down, until the time limit or the end of the process.
-    async fn hold(&self, job: &Job, mut shutdown: Shutdown) -> JobOutcome {
+    async fn hold(&self, job: &Job, stop: &CancellationToken) -> JobOutcome {
         let start = Instant::now();
         let mut failures = 0;
         loop {
@@ -165,7 +165,7 @@ impl Processor {
             tokio::select! {
                 () = sleep(HOLD.random_pause(failures)) => {}
                 // Another worker can wait for the backend as well.
-                () = requested(&mut shutdown) => return JobOutcome::GivenBack,
+                () = stop.cancelled() => return JobOutcome::GivenBack,
             }
         }
     }

@@ -21,7 +21,8 @@ use shortener_common::{
     telemetry::span::Tracer,
     vector::{VectorMetrics, VectorStore},
 };
-use tokio::{net::TcpListener, sync::watch};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::WorkerArgs,
@@ -49,7 +50,7 @@ pub struct Worker {
 struct Probed {
     metrics: Arc<Metrics>,
     consuming: Arc<AtomicBool>,
-    stop: watch::Sender<bool>,
+    stop: CancellationToken,
     database: Database,
     queue: Health,
     vector: Option<Vector>,
@@ -57,7 +58,7 @@ struct Probed {
 
 impl Process for Probed {
     fn unready(&self) -> Option<&'static str> {
-        if *self.stop.borrow() {
+        if self.stop.is_cancelled() {
             Some("draining")
         } else if self.consuming.load(Ordering::Acquire) {
             None
@@ -120,7 +121,7 @@ impl Worker {
         let probed = Probed {
             metrics: Arc::clone(&metrics),
             consuming: Arc::clone(&consuming),
-            stop: watch::Sender::new(false),
+            stop: CancellationToken::new(),
             database: database.clone(),
             queue: Health::default(),
             vector: vector.clone(),
@@ -176,10 +177,10 @@ impl Worker {
         let internal = Background::start(internal, internal::router(probed.clone()), settings);
         // Boxed, because the compiler does not analyze a future through so many others down to the last query of a
         // job.
-        let work = Box::pin(consumer.run(probed.stop.subscribe()));
+        let work = Box::pin(consumer.run(probed.stop.clone()));
         let ask = async {
             stop.await;
-            probed.stop.send_replace(true);
+            probed.stop.cancel();
             std::future::pending::<Infallible>().await
         };
         let complete = tokio::select! {

@@ -9,7 +9,8 @@ use shortener_common::{
     internal::{self, Process},
     server::{Background, ServerSettings, listen},
 };
-use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::sleep};
+use tokio::{net::TcpListener, task::JoinSet, time::sleep};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Receivers,
@@ -42,16 +43,13 @@ pub struct Webhooks {
 struct Probed {
     metrics: Arc<Metrics>,
     database: Database,
-    stop: watch::Sender<bool>,
+    stop: CancellationToken,
 }
 
 impl Process for Probed {
     /// Receivers that are down and secrets that are missing are no reason: another pod would find them like this, too.
     fn unready(&self) -> Option<&'static str> {
-        match *self.stop.borrow() {
-            true => Some("draining"),
-            false => None,
-        }
+        self.stop.is_cancelled().then_some("draining")
     }
 
     fn registry(&self) -> &Registry {
@@ -94,7 +92,7 @@ impl Webhooks {
         let probed = Probed {
             metrics,
             database,
-            stop: watch::Sender::new(false),
+            stop: CancellationToken::new(),
         };
         Ok(Self {
             internal,
@@ -125,16 +123,15 @@ impl Webhooks {
         let internal = Background::start(internal, internal::router(probed.clone()), settings);
         let counting = tokio::spawn(count(sender.clone(), receivers.clone()));
         let mut tasks = JoinSet::new();
-        let stopped = probed.stop.subscribe();
-        tasks.spawn(sender.clone().keep(receivers.clone(), stopped));
+        let stopped = || probed.stop.clone();
+        tasks.spawn(sender.clone().keep(receivers.clone(), stopped()));
         let Receivers(receivers) = receivers;
         for receiver in receivers {
-            let stopped = || probed.stop.subscribe();
             tasks.spawn(sender.clone().tend(receiver.clone(), stopped()));
             tasks.spawn(sender.clone().send_to(receiver, stopped()));
         }
         stop.await;
-        probed.stop.send_replace(true);
+        probed.stop.cancel();
         while tasks.join_next().await.is_some() {}
         counting.abort();
         internal.end().await;

@@ -5,10 +5,10 @@ use std::{iter, path::PathBuf, sync::Arc, time::Duration};
 
 use shortener_common::database::StoreError;
 use tokio::{
-    sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Receiver, Receivers,
@@ -40,12 +40,12 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends to a receiver until `stop` is true, and then finishes the requests in progress.
-    pub async fn send_to(self, receiver: Receiver, mut stop: watch::Receiver<bool>) {
+    /// Sends to a receiver until it is stopped, and then finishes the requests in progress.
+    pub async fn send_to(self, receiver: Receiver, stop: CancellationToken) {
         let receiver = Arc::new(receiver);
         let mut requests = JoinSet::new();
         let (mut fault, mut pace) = (None, Pace::default());
-        while !*stop.borrow() {
+        while !stop.is_cancelled() {
             let room = pace.room(requests.len());
             let due = match self.secrets(&receiver.name, &mut fault) {
                 Some(secrets) if room > 0 => self.claim(&receiver.name, room, secrets).await,
@@ -69,7 +69,7 @@ impl Sender {
             };
             let ended = tokio::select! {
                 ended = wait => ended,
-                _ = stop.changed() => None,
+                () = stop.cancelled() => None,
             };
             let others = iter::from_fn(|| requests.try_join_next());
             for ended in ended.into_iter().chain(others) {
@@ -79,27 +79,27 @@ impl Sender {
         while requests.join_next().await.is_some() {}
     }
 
-    /// Keeps the receivers in the database until `stop` is true.
-    pub async fn keep(self, receivers: Receivers, mut stop: watch::Receiver<bool>) {
-        while !*stop.borrow() {
+    /// Keeps the receivers in the database until it is stopped.
+    pub async fn keep(self, receivers: Receivers, stop: CancellationToken) {
+        while !stop.is_cancelled() {
             tokio::select! {
                 () = self.outbox.up() => {}
-                _ = stop.changed() => continue,
+                () = stop.cancelled() => continue,
             }
             if let Err(error) = self.outbox.store_receivers(&receivers).await {
                 tracing::warn!(event = "webhook_receivers_failed", error.message = %error, "webhook_receivers_failed");
             }
-            let _ = timeout(KEEP_PERIOD, stop.changed()).await;
+            let _ = timeout(KEEP_PERIOD, stop.cancelled()).await;
         }
     }
 
-    /// Announces expired links to a receiver and bounds its outbox until `stop` is true.
-    pub async fn tend(self, receiver: Receiver, mut stop: watch::Receiver<bool>) {
+    /// Announces expired links to a receiver and bounds its outbox until it is stopped.
+    pub async fn tend(self, receiver: Receiver, stop: CancellationToken) {
         let name = receiver.name;
-        while !*stop.borrow() {
+        while !stop.is_cancelled() {
             tokio::select! {
                 () = self.outbox.up() => {}
-                _ = stop.changed() => continue,
+                () = stop.cancelled() => continue,
             }
             let announced = self.outbox.announce_expired(&name).await;
             let announced = logged(announced, "webhook_expiry_failed", &name);
@@ -115,7 +115,7 @@ impl Sender {
                 );
             }
             if announced != Some(EXPIRED_BATCH) && dropped != Some(EXCESS_BATCH) {
-                let _ = timeout(TEND_PERIOD, stop.changed()).await;
+                let _ = timeout(TEND_PERIOD, stop.cancelled()).await;
             }
         }
     }
