@@ -105,9 +105,6 @@ impl Documents {
 
     /// Stores or replaces a document of this sender with a JSON object as its payload. Returns its version, and true if it
     /// replaced one.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn put(
         &self,
         id: DocumentId,
@@ -127,9 +124,6 @@ impl Documents {
     }
 
     /// Reads a document; `None` if there is none.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn find(&self, id: DocumentId) -> Result<Option<Document>, StoreError> {
         type Row = (Vec<f32>, String, Time, Option<Time>);
         let row: Option<Row> = self
@@ -151,9 +145,6 @@ impl Documents {
 
     /// Deletes a document. Returns `None` if it has no row; the row of a deleted document exists until its point is
     /// gone.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn delete(&self, id: DocumentId) -> Result<Option<Version>, StoreError> {
         let number: Option<i64> = self
             .0
@@ -166,9 +157,6 @@ impl Documents {
     }
 
     /// Claims up to `at_most` documents that are due, for a limited time. Without the target that counts, there are none.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn claim(&self, at_most: i64, target: &str) -> Result<Vec<Version>, StoreError> {
         // Each time, because filling a collection takes many claims.
         if self.standing(target).await? != Standing::Counts {
@@ -189,9 +177,6 @@ impl Documents {
     }
 
     /// Records that the queue has a job for this version and target. If another target counts, the document stays due.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn queued(&self, version: Version, target: &str) -> Result<(), StoreError> {
         self.0
             .run("UPDATE documents", |pool| async move {

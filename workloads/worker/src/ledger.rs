@@ -42,9 +42,6 @@ impl Ledger {
 
     /// Records the start of an attempt. Returns true if the job should be processed, and false if it is already
     /// done.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn begin(&self, job: &Job) -> Result<bool, StoreError> {
         let begun = self.0.run("INSERT jobs", |pool| async move {
             sqlx::query(BEGIN)
@@ -59,17 +56,11 @@ impl Ledger {
     }
 
     /// Records that the job still runs. A job counts as abandoned an hour after its start, or after the last such record.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn runs(&self, id: Uuid) -> Result<(), StoreError> {
         self.note(RUNS, id).await
     }
 
     /// Records that the job returns to the queue, where it may wait for long.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn waits(&self, id: Uuid) -> Result<(), StoreError> {
         self.note(WAITS, id).await
     }
@@ -104,9 +95,6 @@ impl Ledger {
     /// Records the error of an attempt. The worker does not know the delivery limit of the broker, so it records
     /// every failed attempt as if it were the last one. A later attempt changes the state to running, and then to
     /// done.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn fail(&self, id: Uuid, reason: &str) -> Result<(), StoreError> {
         let reason: String = reason
             .chars()

@@ -123,9 +123,6 @@ impl Audit {
     }
 
     /// Writes an entry.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn write(&self, cause: &Cause, entry: &NewEntry) -> Result<(), StoreError> {
         self.0
             .run("INSERT audit_log", |pool| async move {
@@ -135,9 +132,6 @@ impl Audit {
     }
 
     /// Returns a page of entries, the latest first.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
         self.0
             .run("SELECT audit_log", |pool| async move {

@@ -228,9 +228,6 @@ impl CachedLinks {
 
     /// Finds the link of an earlier request with the key of this one, and stores nothing; `None` if no request holds the
     /// key.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn repeated(&self, link: &NewLink) -> Result<Option<Outcome>, StoreError> {
         let Some(once) = &link.once else {
             return Ok(None);

@@ -76,9 +76,6 @@ impl ClickStore {
     }
 
     /// Returns the days on which a link was clicked, of those from the first to the last one, in their order.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn of_link(
         &self,
         code: Code<'_>,
@@ -111,9 +108,6 @@ impl ClickStore {
     }
 
     /// Returns all clicks on these links. Those without a click are left out.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn totals(&self, codes: &[&str]) -> Result<HashMap<String, ClickTotals>, StoreError> {
         let rows: Vec<(String, i64, i64)> = self
             .0
@@ -128,9 +122,6 @@ impl ClickStore {
 
     /// Returns the links that most people clicked from the first to the last day, of those that the rights include, at most
     /// `limit` of them.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn top(
         &self,
         (first, last): (Date, Date),

@@ -103,9 +103,6 @@ impl Jobs {
     }
 
     /// Returns the state of a job; `None` until a worker has received it.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn find(&self, id: Uuid) -> Result<Option<JobStatus>, StoreError> {
         type JobRow = (
             String,
@@ -144,9 +141,6 @@ impl Jobs {
     }
 
     /// Returns true if a worker has received a job that was accepted after this one.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn is_overtaken(&self, id: Uuid) -> Result<bool, StoreError> {
         self.0
             .look_up("SELECT jobs", |pool| async move {
@@ -156,9 +150,6 @@ impl Jobs {
     }
 
     /// Makes the next attempt at a job the first one.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn begin_anew(&self, id: Uuid) -> Result<(), StoreError> {
         let begun = self.0.run("UPDATE jobs", |pool| async move {
             sqlx::query(BEGIN_ANEW).bind(id).execute(&pool).await
@@ -167,9 +158,6 @@ impl Jobs {
     }
 
     /// Returns the job of a key, or assigns a new identifier, `id`, to the key.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn claim(&self, key: &str, body: &[u8], id: Uuid) -> Result<Claim, StoreError> {
         let holder: Holder = self
             .0
@@ -184,9 +172,6 @@ impl Jobs {
     }
 
     /// Returns the job of a key; `None` if no request has claimed the key.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn claimed(&self, key: &str, body: &[u8]) -> Result<Option<Claim>, StoreError> {
         let holder: Option<Holder> = self
             .0

@@ -80,9 +80,6 @@ impl Management {
     }
 
     /// Reads a link.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn find(
         &self,
         code: Code<'_>,
@@ -103,9 +100,6 @@ impl Management {
     }
 
     /// Claims up to [`BATCH`] links that have to be removed from the cache once more, for a limited time.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn claim(&self) -> Result<Vec<Due>, StoreError> {
         let rows: Vec<(String, Option<String>, Option<String>, Time)> = self
             .0
@@ -123,9 +117,6 @@ impl Management {
     }
 
     /// Records that the cache has removed a link.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn purged(&self, due: &Due) -> Result<(), StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {

@@ -148,9 +148,6 @@ impl Outbox {
     }
 
     /// Takes up to `most` deliveries of a receiver that are due. No other sender gets them before the lease runs out.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn claim(&self, receiver: &str, most: usize) -> Result<Vec<Due>, StoreError> {
         let claim = |pool| async move {
             let claim = sqlx::query_as(CLAIM).bind(receiver).bind(most as i64);
@@ -160,9 +157,6 @@ impl Outbox {
     }
 
     /// Returns the receivers, each with the seconds for which its oldest message has been due; 0 if none is.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn overdue(&self) -> Result<Vec<(String, i64)>, StoreError> {
         let overdue = |pool| async move { sqlx::query_as(OVERDUE).fetch_all(&pool).await };
         self.0.run("SELECT webhook_receivers", overdue).await
@@ -206,9 +200,6 @@ impl Outbox {
 
     /// Removes deliveries to a receiver beyond the `most` that are kept: first those that were given up, then those that have
     /// failed, the oldest first. Returns their number, which is [`EXCESS_BATCH`] if there may be more.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn drop_excess(&self, receiver: &str, most: usize) -> Result<u64, StoreError> {
         let drop_excess = |pool| async move {
             let drop_excess = sqlx::query(DROP_EXCESS).bind(receiver).bind(most as i64);
@@ -220,9 +211,6 @@ impl Outbox {
 
     /// Announces the next links that have expired to a receiver, each once. Returns their number, which is
     /// [`EXPIRED_BATCH`] if there may be more.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn announce_expired(&self, receiver: &str) -> Result<usize, StoreError> {
         let announce = |pool: sqlx::PgPool| async move {
             let mut transaction = begin(&pool).await?;

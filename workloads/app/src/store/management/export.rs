@@ -112,9 +112,6 @@ pub struct ExportPage {
 impl Management {
     /// Returns up to `limit` links behind a code, in the order of codes, of those that the rights include. The page ends before the line with which it would
     /// be longer than `bytes`, unless that is its first one.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn export(
         &self,
         (after, limit): (&str, usize),

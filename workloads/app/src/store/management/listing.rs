@@ -140,9 +140,6 @@ impl Listing {
 
 impl Management {
     /// Lists links that the rights include.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn list(&self, mut listing: Listing, rights: &Rights) -> Result<Page, StoreError> {
         listing.filter.own = rights.owner().map(str::to_owned);
         let listing = &listing;

@@ -123,9 +123,6 @@ impl Owner {
 
 impl Management {
     /// Reads the links behind these codes with one statement. Codes that were never assigned are missing.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn find_each(
         &self,
         codes: &[&str],

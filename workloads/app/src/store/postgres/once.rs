@@ -60,9 +60,6 @@ impl Links {
 
     /// Finds the link of an earlier request to this destination under its key, and stores nothing; `None` if no request
     /// holds the key.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn repeated(
         &self,
         url: &str,

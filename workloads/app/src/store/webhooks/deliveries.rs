@@ -179,9 +179,6 @@ pub struct DeliveryPage {
 
 impl Outbox {
     /// Returns the receivers with the numbers of their deliveries.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn receivers(&self) -> Result<Vec<ReceiverState>, StoreError> {
         type Row = (String, String, Vec<String>, Option<Time>, Vec<i64>);
         let states = DeliveryState::ALL.map(|(_, state)| state);
@@ -201,9 +198,6 @@ impl Outbox {
     }
 
     /// Returns a page of deliveries, the latest first.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn list(&self, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
         let states: Vec<i32> = match query.state {
             Some(state) => vec![state as i32],

@@ -64,9 +64,6 @@ pub async fn apply(options: PgConnectOptions, receivers: &Receivers) -> anyhow::
 impl Outbox {
     /// Stores the receivers as [`apply`] does, within the limits of a session. A receiver that has many deliveries goes in
     /// several of these steps.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
     pub async fn store_receivers(&self, receivers: &Receivers) -> Result<(), StoreError> {
         let stored = |pool: PgPool| async move {
             let mut transaction = begin(&pool).await?;
