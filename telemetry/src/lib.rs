@@ -147,13 +147,11 @@ impl Telemetry {
     }
 
     /// Returns the tracer of this process.
-    #[must_use]
     pub fn tracer(&self) -> Tracer {
         self.tracer.clone()
     }
 
     /// Returns the log layer that exports the events of this process.
-    #[must_use]
     pub fn log_records(&self) -> Option<LogRecords> {
         self.records.clone()
     }

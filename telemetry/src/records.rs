@@ -85,7 +85,6 @@ fn is_carrier(target: &str) -> bool {
 }
 
 /// Returns the current trace context, or `None` if the event has a `trace_id` field of its own.
-#[must_use]
 pub fn implied_trace(event: &Event<'_>) -> Option<TraceContext> {
     let says = event.metadata().fields().field("trace_id").is_some();
     (!says).then(span::current).flatten()

@@ -52,7 +52,6 @@ impl Tracer {
     }
 
     /// Returns true if spans are exported.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
@@ -139,13 +138,11 @@ pub struct Span {
 
 impl Span {
     /// Returns its position in the trace.
-    #[must_use]
     pub fn trace(&self) -> TraceContext {
         self.trace
     }
 
     /// Returns true if the span will be exported. Otherwise what describes it need not be computed.
-    #[must_use]
     pub fn is_recording(&self) -> bool {
         self.span.as_ref().is_some_and(|span| span.is_recording())
     }
@@ -226,7 +223,6 @@ pub struct CurrentSpan(Option<Current>);
 
 impl CurrentSpan {
     /// Returns that of this task.
-    #[must_use]
     pub fn current() -> Self {
         Self(CURRENT.try_with(Clone::clone).ok())
     }
@@ -246,7 +242,6 @@ pub fn with_current_span<F: Future>(work: F) -> impl Future<Output = F::Output> 
 }
 
 /// Returns the trace context of the current span, with or without an exporter.
-#[must_use]
 pub fn current() -> Option<TraceContext> {
     CURRENT.try_with(|current| current.trace).ok()
 }

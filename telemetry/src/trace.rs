@@ -40,7 +40,6 @@ pub struct Caller {
 
 impl Caller {
     /// Returns the caller; `None` if the header is absent, malformed or repeated.
-    #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let (trace_id, span_id) = parse_traceparent(traceparent(headers)?)?;
         Some(Self { trace_id, span_id })
@@ -49,7 +48,6 @@ impl Caller {
 
 impl TraceContext {
     /// Starts a new trace.
-    #[must_use]
     pub fn root() -> Self {
         Self {
             trace_id: (u128::from(non_zero()) << 64 | u128::from(non_zero())).into(),
@@ -59,13 +57,11 @@ impl TraceContext {
     }
 
     /// Continues the trace of the caller, or starts a new one if the header is absent, malformed or repeated.
-    #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Self {
         Self::continuing(traceparent(headers))
     }
 
     /// Continues the trace of a `traceparent` value that did not arrive in an HTTP header.
-    #[must_use]
     pub fn continuing(traceparent: Option<&[u8]>) -> Self {
         match traceparent.and_then(parse_traceparent) {
             Some((trace_id, parent)) => Self {
@@ -78,7 +74,6 @@ impl TraceContext {
     }
 
     /// Returns the context of a child span.
-    #[must_use]
     pub fn child(&self) -> Self {
         Self {
             span_id: non_zero().into(),
@@ -88,7 +83,6 @@ impl TraceContext {
     }
 
     /// Returns the `traceparent` for the next process. Every trace is recorded, so the sampled flag is always set.
-    #[must_use]
     pub fn traceparent(&self) -> String {
         format!("00-{}-{}-01", self.trace_id, self.span_id)
     }

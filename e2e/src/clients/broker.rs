@@ -116,7 +116,6 @@ impl Broker {
 }
 
 /// Returns the body of a request that publishes a message with any body to a queue.
-#[must_use]
 pub fn publication(queue: &str, id: &str, body: &str) -> Value {
     json!({
         "properties": {"delivery_mode": 2, "message_id": id, "content_type": "application/json"},

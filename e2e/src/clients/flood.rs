@@ -82,19 +82,16 @@ impl Flood {
     }
 
     /// Returns the name on the command line of the program.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.row().0
     }
 
     /// Returns the time from one request of a client to its next one.
-    #[must_use]
     pub const fn period(self) -> Duration {
         self.row().1
     }
 
     /// Returns the next request of a client, as it is sent. That of a slow body is not complete.
-    #[must_use]
     pub fn request(self, host: &str) -> Vec<u8> {
         let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
         let post = |body: &str| {

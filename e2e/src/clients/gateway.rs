@@ -185,7 +185,6 @@ impl GatewayClient {
     }
 
     /// Returns a client that names another host, of a gateway that is reached by HTTP.
-    #[must_use]
     pub fn on_host(&self, host: &str) -> Self {
         Self {
             host: host.to_owned(),

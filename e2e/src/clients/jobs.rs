@@ -38,7 +38,6 @@ impl Job {
 
 /// Returns a job that keeps its worker busy for `ms` milliseconds. Only a stack that names the task takes it without a
 /// key.
-#[must_use]
 pub fn wait_job(ms: u32) -> Value {
     json!({"task": "wait", "id": 1, "ms": ms})
 }

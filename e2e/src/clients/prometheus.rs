@@ -35,7 +35,6 @@ pub struct Exemplar {
 
 impl Prometheus {
     /// Returns the entry of `spec.observability.scrapeFrom` that admits it.
-    #[must_use]
     pub fn peer() -> Value {
         json!({"podSelector": {"matchLabels": {LABEL: NAME}}})
     }

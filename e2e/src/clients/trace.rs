@@ -87,7 +87,6 @@ impl Trace {
 
 impl Caller {
     /// Returns a caller with new random ids.
-    #[must_use]
     pub fn new() -> Self {
         Self {
             trace_id: format!("{:032x}", fastrand::u128(1..)),
@@ -96,7 +95,6 @@ impl Caller {
     }
 
     /// Returns the header `traceparent` of its requests.
-    #[must_use]
     pub fn traceparent(&self) -> String {
         format!("00-{}-{}-00", self.trace_id, self.span_id)
     }

@@ -16,7 +16,6 @@ pub struct Writer {
 
 impl Writer {
     /// Starts to create links.
-    #[must_use]
     pub fn start(gateway: &GatewayClient) -> Self {
         let (stop, stopped) = watch::channel(false);
         let gateway = gateway.clone();

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 /// Returns a path relative to the folder of this crate.
-#[must_use]
 pub fn checkout(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }

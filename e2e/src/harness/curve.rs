@@ -15,14 +15,12 @@ pub struct Curve {
 
 impl Curve {
     /// Returns the highest reading in bytes.
-    #[must_use]
     pub fn highest(&self) -> u64 {
         self.readings.iter().copied().max().unwrap_or_default()
     }
 
     /// Returns the rise over the second half in bytes: that of the straight line with the smallest squares of the
     /// distances. A reading that is out of line changes it little.
-    #[must_use]
     pub fn rise(&self) -> f64 {
         let half = &self.readings[self.readings.len() / 2..];
         let count = half.len() as f64;
@@ -44,7 +42,6 @@ impl Curve {
     /// Returns true if the memory stays below the limit, and if the second half either rises by less than a sixteenth of it
     /// or reaches what the first half had and at most a 64th of the limit more, as buffers do that are emptied and filled
     /// again.
-    #[must_use]
     pub fn is_flat(&self) -> bool {
         let (first, second) = self.readings.split_at(self.readings.len() / 2);
         let most = |half: &[u64]| half.iter().copied().max().unwrap_or_default();

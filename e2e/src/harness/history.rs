@@ -147,14 +147,12 @@ fn numbers(steps: &[Step]) -> Result<Vec<i64>> {
 }
 
 /// Returns true when numbers rise and then fall: nothing changes them back and forth.
-#[must_use]
 pub fn is_one_wave(numbers: &[i64]) -> bool {
     let rising = numbers.windows(2).take_while(|pair| pair[0] <= pair[1]);
     numbers[rising.count()..].is_sorted_by(|before, after| before >= after)
 }
 
 /// Returns true when the numbers of `some` are among those of `all`, in the same order.
-#[must_use]
 pub fn is_part_of(some: &[i64], all: &[i64]) -> bool {
     let mut all = all.iter();
     some.iter().all(|number| all.any(|one| one == number))

@@ -46,7 +46,6 @@ impl OperatorProgram {
 
     /// Returns the program as a replica with an identity and a log of its own. These settings replace those of the same
     /// name.
-    #[must_use]
     pub fn replica(&self, identity: &str, settings: &[(&str, &str)]) -> Self {
         let mut all = self.settings.clone();
         all.push(("POD_NAME".to_owned(), identity.to_owned()));

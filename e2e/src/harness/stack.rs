@@ -46,7 +46,6 @@ pub struct Stack {
 
 impl Stack {
     /// Returns the stack of this name, even if it does not exist.
-    #[must_use]
     pub fn new(client: &Client, namespace: &str, name: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -37,7 +37,6 @@ const INVALID: &str = "The key is malformed or not known, or the request has sev
 const NO_KEYS: &str = "Management needs a key, and this stack has none: set `gateway.auth`.";
 
 /// Returns the name of the client that sent a request; `None` without a key. The middleware adds it to the request.
-#[must_use]
 pub fn client_of<B>(request: &Request<B>) -> Option<&str> {
     let client: Option<&Client> = request.extensions().get();
     client.map(|client| &*client.name)
@@ -60,7 +59,6 @@ struct Protection {
 
 impl Guard {
     /// Returns the guard of a service without keys.
-    #[must_use]
     pub fn without_keys(public_url: &Url) -> Self {
         Self {
             realm: public_url.host_str().unwrap_or_default().to_owned(),
@@ -69,7 +67,6 @@ impl Guard {
     }
 
     /// Returns a guard of these scopes with the keys in these folders, and the task that follows the folders.
-    #[must_use]
     pub fn with_keys(
         public_url: &Url,
         scopes: Scopes,
@@ -150,7 +147,6 @@ impl Guard {
     }
 
     /// Returns true if a client of this name has a key.
-    #[must_use]
     pub fn has_client(&self, name: &str) -> bool {
         let protection = self.protection.as_ref();
         protection.is_some_and(|protection| protection.keys.borrow().has_client(name))

@@ -43,7 +43,6 @@ pub struct Deadline {
 
 impl Deadline {
     /// Returns the time at which the limit ends.
-    #[must_use]
     pub fn end(self) -> Instant {
         self.start + self.budget
     }
@@ -142,7 +141,6 @@ pub fn lines<T>(text: &[u8], mut read: impl FnMut(usize, &[u8]) -> T) -> Vec<T> 
 }
 
 /// Returns the number of lines of a text that are not blank.
-#[must_use]
 pub fn count_lines(text: &[u8]) -> usize {
     filled(text).count()
 }
@@ -263,7 +261,6 @@ pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
 }
 
 /// Returns the error for a body of which a JSON object could not be read.
-#[must_use]
 pub fn malformed(error: serde_json::Error) -> Error {
     Error::MalformedJson(if error.is_data() {
         "The body must be a JSON object.".to_owned()
@@ -284,7 +281,6 @@ pub fn fields<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, Erro
 
 /// Returns a number without a fraction; `None` if it has one, or if it does not fit. To JSON Schema, `60`, `60.0` and `6e1`
 /// are one number.
-#[must_use]
 pub fn whole<T: TryFrom<i128>>(number: &Number) -> Option<T> {
     let exact = number.as_i64().map(i128::from);
     let exact = exact.or_else(|| number.as_u64().map(i128::from));

@@ -47,7 +47,6 @@ pub struct Clicks {
 
 impl Clicks {
     /// Counts in this many bytes, and starts the task that writes the counts.
-    #[must_use]
     pub fn start(
         bytes: usize,
         store: ClickStore,
@@ -79,7 +78,6 @@ impl Clicks {
 }
 
 /// Returns the day of now.
-#[must_use]
 pub fn today() -> Day {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let days = now.map_or(0, |now| now.as_secs() / (24 * 60 * 60));

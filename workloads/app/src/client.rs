@@ -12,7 +12,6 @@ pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for
 ///
 /// If the list is too short or an entry is malformed, the result is the last valid address before that, starting
 /// with `peer`.
-#[must_use]
 pub fn address(peer: IpAddr, headers: &HeaderMap, hops: usize) -> IpAddr {
     let mut client = peer;
     let entries = headers

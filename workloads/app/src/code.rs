@@ -74,13 +74,11 @@ impl<'a> Code<'a> {
     }
 
     /// Returns the text of the code.
-    #[must_use]
     pub fn as_str(self) -> &'a str {
         self.0
     }
 
     /// Returns a copy for work that outlives the request.
-    #[must_use]
     pub fn to_owned(self) -> OwnedCode {
         OwnedCode(self.0.to_owned())
     }
@@ -91,7 +89,6 @@ impl<'a> Code<'a> {
 pub struct OwnedCode(String);
 
 impl OwnedCode {
-    #[must_use]
     pub fn borrow(&self) -> Code<'_> {
         Code(&self.0)
     }

@@ -76,7 +76,6 @@ pub enum Command {
 
 impl Cli {
     /// Parses the command line; the default command is `serve`.
-    #[must_use]
     pub fn from_command_line() -> Self {
         Self::parse_from(with_default_command(std::env::args().collect()))
     }
@@ -268,7 +267,6 @@ impl ServeArgs {
     }
 
     /// Returns the hosts of the service, each once, and that of the public URL first.
-    #[must_use]
     pub fn hosts(&self) -> Vec<&str> {
         let own = self.public_url.host_str().unwrap_or_default();
         let gateway = self.destinations.gateway_hosts.iter().map(String::as_str);
@@ -282,14 +280,12 @@ impl ServeArgs {
     }
 
     /// Returns the number of connections on the public port for which there is memory.
-    #[must_use]
     pub fn connections(&self, memory: &Memory) -> usize {
         let room = memory.connections / PER_CONNECTION;
         room.min(self.max_connections as usize)
     }
 
     /// Returns the highest number of files that the app has open at the same time, with its memory divided like this.
-    #[must_use]
     pub fn open_files(&self, memory: &Memory) -> u64 {
         let clients = most_connections(self.connections(memory));
         let databases = 1 + u64::from(self.replica.database_replica_host.is_some());

@@ -59,7 +59,6 @@ static DIGESTS: LazyLock<BTreeMap<&str, String>> = LazyLock::new(|| {
 
 /// Returns the response with a file; `None` if there is none of this name. A browser asks each time whether its copy is
 /// the current one, so that a reload gives all files of the same version.
-#[must_use]
 pub fn file(name: &str, request: &HeaderMap) -> Option<Response> {
     let (name, text) = FILES.into_iter().find(|(known, _)| *known == name)?;
     let digest = DIGESTS.get(name)?;

@@ -39,7 +39,6 @@ pub struct Cors {
 
 impl Cors {
     /// Returns the rules for these origins.
-    #[must_use]
     pub fn of(origins: &[HeaderValue]) -> Self {
         Self {
             origins: origins.to_vec(),
@@ -48,7 +47,6 @@ impl Cors {
     }
 
     /// Returns true if a request is a preflight for a script that may use the route.
-    #[must_use]
     pub fn is_preflight(&self, route: Route, method: &Method, headers: &HeaderMap) -> bool {
         route.row().is_for_scripts()
             && *method == Method::OPTIONS
@@ -82,7 +80,6 @@ impl Cors {
 }
 
 /// Returns the answer to a preflight. [`Cors::permit`] adds the origin.
-#[must_use]
 pub fn preflight() -> Response {
     let fields = [
         (ACCESS_CONTROL_ALLOW_METHODS, METHODS),

@@ -15,7 +15,6 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Returns true if a browser sends the request for a page of another origin. Programs send neither header. A browser without
 /// `Sec-Fetch-Site` sends `Origin` with every request that is not safe.
-#[must_use]
 pub fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
     if method.is_safe() {
         return false;

@@ -142,7 +142,6 @@ fn is_private(host: &Host<String>) -> bool {
 
 /// Returns true if the whole internet can reach an address, so that a connection to it leads into no private network. An address
 /// within an address counts, such as one of a translator.
-#[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => !is_private_v4(address) && !is_special_v4(address),

@@ -243,7 +243,6 @@ impl From<LettersError> for Error {
 
 impl Error {
     /// Returns the error of a link that is down at the service with this URL.
-    #[must_use]
     pub fn taken_down(takedown: Takedown, blocked_by: &str) -> Self {
         match takedown {
             Takedown::Disabled => Self::Disabled,
@@ -255,14 +254,12 @@ impl Error {
     }
 
     /// Returns the error of one invalid field.
-    #[must_use]
     pub fn invalid(field: &'static str, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::InvalidFields(vec![FieldError { field, reason }])
     }
 
     /// Returns the problem type and, for server errors, the reason. Both are for the log.
-    #[must_use]
     pub fn for_log(&self) -> (&'static str, Option<&str>) {
         let reason = match self {
             Self::Internal(reason)
@@ -276,7 +273,6 @@ impl Error {
     }
 
     /// Returns the problem with the path and the trace of the request.
-    #[must_use]
     pub fn problem(&self, instance: &str, trace_id: Option<String>) -> Problem {
         let (status, slug, title) = self.kind();
         let errors = match self {
@@ -295,7 +291,6 @@ impl Error {
     }
 
     /// Builds the complete response with the path and the trace of the request.
-    #[must_use]
     pub fn to_problem(&self, instance: &str, trace_id: Option<String>) -> Response {
         let retry_after = self.retry_after();
         let body = serde_json::to_vec(&self.problem(instance, trace_id)).unwrap_or_default();

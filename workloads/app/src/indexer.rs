@@ -49,7 +49,6 @@ pub struct Indexer {
 
 impl Indexer {
     /// Creates the task. Without a publisher it indexes documents itself.
-    #[must_use]
     pub fn new(vector: Vector, publisher: Option<Publisher>) -> Self {
         Self {
             vector,
@@ -165,7 +164,6 @@ impl Indexer {
 }
 
 /// Builds the job with this identifier that indexes a document. The service sends it, whoever changed the document.
-#[must_use]
 pub fn index_job(
     id: Uuid,
     version: Version,

@@ -39,7 +39,6 @@ pub enum Unrecorded {
 impl JobIds {
     /// Returns the identifiers that this key marks, with the number of days for which the ledger keeps a job. Every
     /// replica has the same key.
-    #[must_use]
     pub fn new(key: Option<&str>, retention_days: u32) -> Self {
         let key = key.filter(|key| !key.is_empty());
         Self {
@@ -50,13 +49,11 @@ impl JobIds {
     }
 
     /// Returns a new identifier for a job of this sender, which sorts by its time.
-    #[must_use]
     pub fn mint(&self, sender: &Origin) -> Uuid {
         self.tagged(Uuid::now_v7(), sender)
     }
 
     /// Returns a UUID of version 7 with the tag of this sender.
-    #[must_use]
     pub fn tagged(&self, id: Uuid, sender: &Origin) -> Uuid {
         let mut bytes = id.into_bytes();
         if let Some(mac) = &self.mac {
@@ -72,7 +69,6 @@ impl JobIds {
 
     /// Returns the state of a job without a record if this stack gave its identifier out, so recently that its job need not
     /// have ended long ago; else `None`. A guess is right once in 2^31.
-    #[must_use]
     pub fn unrecorded(&self, id: Uuid, now: Timestamp) -> Option<Unrecorded> {
         let (minted, _) = id.get_timestamp()?.to_unix();
         let age = now.as_second().unsigned_abs().saturating_sub(minted);

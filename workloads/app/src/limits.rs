@@ -62,7 +62,6 @@ pub struct Rates {
 
 impl Rates {
     /// Returns the rate limits by client address.
-    #[must_use]
     pub fn by_address(config: &ServeArgs) -> Self {
         Self {
             shorten: Rate {
@@ -79,7 +78,6 @@ impl Rates {
     }
 
     /// Returns the rate limits by the key of a client. All keys of a client share one bucket.
-    #[must_use]
     pub fn by_key(config: &ServeArgs) -> Self {
         let (auth, own) = (&config.auth, Self::by_address(config));
         let (number, burst) = (
@@ -109,7 +107,6 @@ pub struct Limits {
 
 impl Limits {
     /// Returns the limits with these rates.
-    #[must_use]
     pub fn new(rates: Rates, cache: Option<&Arc<Cache>>) -> Self {
         Self {
             shorten: Limit::new("shorten", rates.shorten, cache),
@@ -135,7 +132,6 @@ pub struct Question<'a> {
 
 impl Limit {
     /// Returns a limit with this name, or `None` if the rate is 0.
-    #[must_use]
     pub fn new(name: &'static str, rate: Rate, cache: Option<&Arc<Cache>>) -> Option<Self> {
         Some(Self {
             own: Table::new(rate, cache.is_some())?,
@@ -145,7 +141,6 @@ impl Limit {
     }
 
     /// Returns the number of tokens that a request with so many bytes in its body costs.
-    #[must_use]
     pub fn cost(&self, bytes: u64) -> u32 {
         self.own.terms.cost(bytes)
     }
@@ -175,7 +170,6 @@ impl Limit {
     }
 
     /// Returns the time until a bucket is full again that has the tokens of a refused request after `wait`.
-    #[must_use]
     pub fn refill_of_empty(&self, cost: u32, wait: Duration) -> Duration {
         self.quota.refill_of_empty(cost, wait)
     }

@@ -9,7 +9,6 @@ use crate::target::{self, is_uri_byte};
 
 /// Returns the destination as a URI. Most destinations are returned as they are. In others a host with characters
 /// outside ASCII becomes its A-label, and the bytes that no URI contains are percent-encoded.
-#[must_use]
 pub fn ascii(url: &str) -> Cow<'_, str> {
     if url.bytes().all(is_uri_byte) {
         return Cow::Borrowed(url);
@@ -32,7 +31,6 @@ pub fn ascii(url: &str) -> Cow<'_, str> {
 
 /// Returns a URI with a query behind its own and before its fragment, or `None` if it would be longer than
 /// [`target::MAX_LOCATION`]. Scheme, authority and path stay the same.
-#[must_use]
 pub fn with_query(uri: &[u8], query: &str) -> Option<Vec<u8>> {
     let is_fragment = |byte: &u8| *byte == b'#';
     let end = uri.iter().position(is_fragment).unwrap_or(uri.len());

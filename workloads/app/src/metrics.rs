@@ -39,7 +39,6 @@ const METHODS: [&str; 9] = [
 ];
 
 /// Returns the method as a label. Unknown methods share `_OTHER`, so that clients cannot create series.
-#[must_use]
 pub fn method_label(method: &Method) -> &'static str {
     let known = METHODS.iter().find(|known| **known == method.as_str());
     known.copied().unwrap_or("_OTHER")

@@ -61,7 +61,6 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Returns the value of `Content-Security-Policy` of every page.
-#[must_use]
 pub fn policy() -> &'static str {
     &POLICY
 }
@@ -78,7 +77,6 @@ pub fn of_status(status: StatusCode, detail: &str) -> Option<String> {
 }
 
 /// Returns true if a client prefers a page to JSON. One that takes anything, or that does not say, gets JSON.
-#[must_use]
 pub fn is_preferred(accept: Option<&HeaderValue>) -> bool {
     let Some(accept) = accept.and_then(|accept| accept.to_str().ok()) else {
         return false;
@@ -90,7 +88,6 @@ pub fn is_preferred(accept: Option<&HeaderValue>) -> bool {
 }
 
 /// Turns a problem into a page if its status has one and the client prefers it. The other header fields stay.
-#[must_use]
 pub fn negotiated(mut problem: Response, error: &Error, accept: Option<&HeaderValue>) -> Response {
     let Some(page) = of_status(problem.status(), &error.to_string()) else {
         return problem;

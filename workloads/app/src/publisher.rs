@@ -124,7 +124,6 @@ struct Pending {
 impl Publisher {
     /// Starts the task that connects, without a limit on attempts. It ends when the last handle is dropped. Jobs that
     /// wait to be sent or to be confirmed fit into the budget.
-    #[must_use]
     pub fn start(
         broker: Broker,
         ids: JobIds,

@@ -15,7 +15,6 @@ pub struct QrCode {
 
 impl QrCode {
     /// Returns the QR code of a text, which can still be read with 15 % of it covered; `None` if the text is too long.
-    #[must_use]
     pub fn of(text: &str, margin: usize) -> Option<Self> {
         let code = QRBuilder::new(text).ecl(ECL::M).build().ok()?;
         let code = Box::new(code);
@@ -23,13 +22,11 @@ impl QrCode {
     }
 
     /// Returns the modules from edge to edge, which is the size of the smallest picture in pixels.
-    #[must_use]
     pub fn modules(&self) -> usize {
         self.code.size + 2 * self.margin
     }
 
     /// Draws an SVG picture of this size in pixels.
-    #[must_use]
     pub fn svg(&self, size: usize) -> String {
         let mut dark = String::new();
         for (y, row) in self.rows().enumerate() {

@@ -36,7 +36,6 @@ pub struct Target<'a> {
 
 impl<'a> Target<'a> {
     /// Returns the target of a path; `None` if it begins with no code.
-    #[must_use]
     pub fn of(path: &'a str) -> Option<Self> {
         let path = path.strip_prefix('/')?;
         let (code, arguments) = match path.split_once('/') {

@@ -31,7 +31,6 @@ pub enum Found<T> {
 
 impl Rights {
     /// Returns the rights of a client on a route that needs at least this scope; `None` if it has none.
-    #[must_use]
     pub fn of(least: Scope, client: &Client) -> Option<Self> {
         let scopes = client.scopes;
         let may_all = match least {
@@ -50,7 +49,6 @@ impl Rights {
     }
 
     /// Returns the client whose links they are; `None` if they are all links.
-    #[must_use]
     pub fn owner(&self) -> Option<&str> {
         match self {
             Self::Everything => None,
@@ -59,7 +57,6 @@ impl Rights {
     }
 
     /// Returns true if they include the links of this creator.
-    #[must_use]
     pub fn include(&self, created_by: Option<&str>) -> bool {
         self.owner().is_none_or(|owner| created_by == Some(owner))
     }

@@ -22,13 +22,11 @@ pub struct RouteRow {
 
 impl RouteRow {
     /// Returns true if scripts of other origins may use the route, where the settings allow their origin.
-    #[must_use]
     pub fn is_for_scripts(self) -> bool {
         matches!(self.scope, Some(Scope::Shorten | Scope::Jobs | Scope::Docs))
     }
 
     /// Returns true if the answers tell the rate limit of the client. A scraper of metrics has no use for it.
-    #[must_use]
     pub fn tells_limit(self) -> bool {
         self.scope != Some(Scope::Metrics)
     }
@@ -141,7 +139,6 @@ impl Route {
     pub const JOBS: Self = Self(5);
 
     /// Returns the route of a template that the router matched; anything else is `unmatched`.
-    #[must_use]
     pub fn from_template(template: Option<&str>) -> Self {
         let place =
             template.and_then(|template| ROUTES.iter().position(|row| row.template == template));
@@ -150,7 +147,6 @@ impl Route {
 
     /// Returns the route of a request, by the template that the router matched and by its path. The router has no
     /// pattern for a suffix, so it takes previews for redirects.
-    #[must_use]
     pub fn of(template: Option<&str>, path: &str) -> Self {
         match template {
             Some(REDIRECT) if path.ends_with(PREVIEW_SUFFIX) => Self::from_template(Some(PREVIEW)),
@@ -158,19 +154,16 @@ impl Route {
         }
     }
 
-    #[must_use]
     pub fn row(self) -> RouteRow {
         ROUTES[self.0]
     }
 
     /// Returns the template.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         self.row().template
     }
 
     /// Returns true if the request matched a route.
-    #[must_use]
     pub fn is_known(self) -> bool {
         self.0 != 0
     }

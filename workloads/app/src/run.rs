@@ -135,7 +135,6 @@ impl Server {
     }
 
     /// Returns the state of the handlers.
-    #[must_use]
     pub fn state(&self) -> &AppState {
         &self.state
     }

@@ -23,7 +23,6 @@ shortener_common::words! {
 
 impl Scope {
     /// Returns true for a scope of management, which always needs a key.
-    #[must_use]
     pub fn is_management(self) -> bool {
         matches!(self, Self::LinksOwn | Self::LinksAll | Self::Admin)
     }
@@ -39,14 +38,12 @@ pub struct Scopes(u8);
 
 impl Scopes {
     /// Returns the set of all scopes.
-    #[must_use]
     pub fn all() -> Self {
         Scope::ALL.into_iter().collect()
     }
 
     /// Reads words that are separated by spaces, line ends or commas. Returns the set of those that are scopes, and
     /// true if all of them are.
-    #[must_use]
     pub fn read(text: &str) -> (Self, bool) {
         let words = text.split(|sign: char| sign.is_ascii_whitespace() || sign == ',');
         let found: Vec<Option<Scope>> = words
@@ -58,7 +55,6 @@ impl Scopes {
     }
 
     /// Returns true if the scope is in the set.
-    #[must_use]
     pub fn contains(self, scope: Scope) -> bool {
         self.0 & scope.bit() != 0
     }
@@ -70,7 +66,6 @@ impl Scopes {
     }
 
     /// Returns true if the set is empty.
-    #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

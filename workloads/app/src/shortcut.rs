@@ -63,7 +63,6 @@ pub struct Shortcut {
 
 impl Shortcut {
     /// Returns the shortcut before this router.
-    #[must_use]
     pub fn new(state: AppState, router: Router) -> Self {
         Self { state, router }
     }

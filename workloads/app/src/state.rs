@@ -131,7 +131,6 @@ pub struct Vector {
 
 impl AppState {
     /// Builds the state.
-    #[must_use]
     pub fn new(
         config: ServeArgs,
         observed: Observed,
@@ -176,7 +175,6 @@ impl SharedState {
     }
 
     /// Returns true while the replica drains.
-    #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }

@@ -77,7 +77,6 @@ pub struct Storage {
 
 impl Storage {
     /// Registers the metrics of a database with this capacity in bytes, if it is known.
-    #[must_use]
     pub fn register(registry: &mut Registry, capacity: Option<u64>) -> Self {
         let storage = Self::default();
         let mut register = |name, help, gauge: &Gauge| {
@@ -99,7 +98,6 @@ impl Storage {
     }
 
     /// Returns true if a request without a key may store such data.
-    #[must_use]
     pub fn admits(&self, stores: Stores) -> bool {
         let (size, capacity) = (self.size.get(), self.capacity.get());
         let limit = capacity / 100 * stores.limit();
@@ -109,7 +107,6 @@ impl Storage {
 
     /// Returns the state of a database for which the operator asks: with a fault if it is up, and requests without a key
     /// may not store some of such data.
-    #[must_use]
     pub fn state(&self, database: StoreState, used: &[Stores]) -> StoreState {
         let mut refused = used.iter().filter(|stores| !self.admits(**stores));
         match (database, refused.next()) {

@@ -64,7 +64,6 @@ pub enum Stored {
 
 impl Stored {
     /// Returns a link that has not expired, with its destination as given.
-    #[must_use]
     pub fn live(url: &str, is_template: bool, expires_at: Option<Timestamp>) -> Self {
         match is_template {
             true => Self::Template {

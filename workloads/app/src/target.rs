@@ -50,7 +50,6 @@ impl From<&Url> for OwnAddress {
 
 impl OwnAddress {
     /// Returns the address of a host that serves HTTP and HTTPS at their ports.
-    #[must_use]
     pub fn of_host(host: &str) -> Self {
         let host = Host::parse(host).ok();
         Self {
@@ -60,7 +59,6 @@ impl OwnAddress {
     }
 
     /// Returns true for the host of this address, however it is written.
-    #[must_use]
     pub fn names(&self, host: &str) -> bool {
         let host = Host::parse(host).map(|host| canonical(&borrowed(&host)));
         host.is_ok_and(|host| Some(host) == self.host)
@@ -78,7 +76,6 @@ impl OwnAddress {
 
 /// Returns the host without a final dot, which names the same host. Host names are already lower case and without
 /// percent-encoding.
-#[must_use]
 pub fn canonical(host: &Host<&str>) -> Host<String> {
     match host {
         Host::Domain(name) => Host::Domain(name.strip_suffix('.').unwrap_or(name).to_owned()),
@@ -100,14 +97,12 @@ pub fn check(text: &str, own: &[OwnAddress]) -> Result<Url, TargetError> {
 }
 
 /// Returns the host of a destination: ASCII, in lower case, without a dot at the end; `None` if no URL parser accepts it.
-#[must_use]
 pub fn host(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     Some(canonical(&url.host()?).to_string())
 }
 
 /// Returns the host as [`host`] writes it, in whatever way it is written; `None` if it is none.
-#[must_use]
 pub fn canonical_host(host: &str) -> Option<String> {
     let host = Host::parse(host).ok()?;
     Some(canonical(&borrowed(&host)).to_string())
@@ -133,7 +128,6 @@ pub fn parse(text: &str) -> Result<Url, TargetError> {
 }
 
 /// Returns true if a text that is a destination or the URI of one passes the checks.
-#[must_use]
 pub fn is_sound(text: &str) -> bool {
     text.len() <= MAX_LOCATION && parse_any(text).is_ok()
 }
@@ -159,7 +153,6 @@ fn parse_any(text: &str) -> Result<Url, TargetError> {
 
 /// Returns true for the form in which destinations are copied for redirects: a URI with one of the two schemes, and with a
 /// host alone.
-#[must_use]
 pub fn is_uri(text: &[u8]) -> bool {
     let rest = text.strip_prefix(b"https://");
     let Some(rest) = rest.or_else(|| text.strip_prefix(b"http://")) else {
@@ -172,7 +165,6 @@ pub fn is_uri(text: &[u8]) -> bool {
 }
 
 /// Returns true for the bytes that occur in a URI: reserved and unreserved characters and the percent sign.
-#[must_use]
 pub const fn is_uri_byte(byte: u8) -> bool {
     byte.is_ascii_graphic()
         && !matches!(

@@ -2,7 +2,6 @@
 
 /// Returns the quality of a media type for a client from 0 to 1, and how closely the client names it: 3 if it names the
 /// type, 2 if it names the kind, 1 if it accepts anything, and 0 if no range covers the type. The closest range counts.
-#[must_use]
 pub fn quality(accept: &str, kind: &str, subtype: &str) -> (f32, u8) {
     let mut best = (0.0, 0);
     for range in accept.split(',') {

@@ -41,13 +41,11 @@ crate::words! {
 
 impl Fault {
     /// Returns true if the store is used, but not for everything.
-    #[must_use]
     pub fn is_partial(self) -> bool {
         matches!(self, Self::RecordsReserved | Self::LinksReserved)
     }
 
     /// Returns the fault of a connection that failed before the server could refuse anything.
-    #[must_use]
     pub fn of_connection(error: &(dyn Error + 'static)) -> Self {
         tls::fault(error).unwrap_or(Self::Unreachable)
     }
@@ -99,7 +97,6 @@ impl Health {
         self.0.send_replace(state);
     }
 
-    #[must_use]
     pub fn state(&self) -> StoreState {
         *self.0.borrow()
     }
@@ -119,7 +116,6 @@ pub struct Backends {
 
 impl Backends {
     /// Returns the answer of `/backends`.
-    #[must_use]
     pub fn to_json(self) -> Value {
         let stores = [
             ("database", Some(self.database)),

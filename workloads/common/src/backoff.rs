@@ -15,7 +15,6 @@ pub struct Backoff {
 impl Backoff {
     /// Returns the pause after this many consecutive failures (at least one). `chance` is a random number between 0
     /// and 1 that selects a point in the upper half of the interval.
-    #[must_use]
     pub fn pause(self, failures: u32, chance: f64) -> Duration {
         let doublings = failures.saturating_sub(1).min(20);
         let at_most = self.first.saturating_mul(1 << doublings).min(self.longest);
@@ -23,7 +22,6 @@ impl Backoff {
     }
 
     /// Returns the pause with a random `chance`.
-    #[must_use]
     pub fn random_pause(self, failures: u32) -> Duration {
         self.pause(failures, rand::random())
     }

@@ -85,7 +85,6 @@ type Taken<Q> = Vec<(<Q as Question>::Key, Waiting<<Q as Question>::Answer>)>;
 
 impl<Q: Question> Batcher<Q> {
     /// Returns the look-ups of this question. The gauge shows how many wait.
-    #[must_use]
     pub fn new(question: Q, limits: Limits, waiting: Gauge<u32, AtomicU32>) -> Self {
         Self {
             question,

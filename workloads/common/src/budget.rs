@@ -19,7 +19,6 @@ pub struct Budget {
 
 impl Budget {
     /// Returns a budget of this many bytes.
-    #[must_use]
     pub fn new(limit: usize) -> Self {
         let limit = limit.min(Semaphore::MAX_PERMITS);
         Self {
@@ -42,19 +41,16 @@ impl Budget {
     }
 
     /// Returns the number of items for which there was no room.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.get()
     }
 
     /// Returns the number of bytes that can be taken.
-    #[must_use]
     pub fn limit(&self) -> usize {
         self.limit
     }
 
     /// Returns the number of bytes that are taken.
-    #[must_use]
     pub fn used(&self) -> usize {
         self.limit - self.free.available_permits()
     }

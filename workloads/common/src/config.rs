@@ -160,14 +160,12 @@ impl DatabaseArgs {
 
 /// Returns the value of a variable, or `None` if it is absent or empty. Line breaks at the end are removed, because
 /// Secrets often contain them.
-#[must_use]
 pub fn given(value: &Option<String>) -> Option<&str> {
     let value = value.as_deref()?.trim_end_matches(['\r', '\n']);
     (!value.is_empty()).then_some(value)
 }
 
 /// Builds a URL without credentials from a scheme, a host and a port. An IPv6 address is put in brackets.
-#[must_use]
 pub fn url_of(scheme: &str, host: &str, port: u16) -> String {
     let host = without_brackets(host.trim());
     if host.contains(':') {
@@ -209,7 +207,6 @@ pub struct LogArgs {
 
 impl LogArgs {
     /// Returns the identity of this replica.
-    #[must_use]
     pub fn host(&self) -> String {
         let machine = || {
             std::fs::read_to_string("/proc/sys/kernel/hostname")
@@ -244,7 +241,6 @@ pub struct TelemetryArgs {
 
 impl TelemetryArgs {
     /// Returns true if traces and logs are exported.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         given(&self.otel_exporter_otlp_endpoint).is_some()
     }

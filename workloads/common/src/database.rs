@@ -185,25 +185,21 @@ impl Database {
     }
 
     /// Returns the server attributes of spans.
-    #[must_use]
     pub fn server(&self) -> &Server {
         &self.server
     }
 
     /// Returns the number of connections for look-ups.
-    #[must_use]
     pub fn connections_for_look_ups(&self) -> usize {
         self.admission.look_ups.connections as usize
     }
 
     /// Returns the number of operations that wait, to which look-ups that wait for a statement add themselves.
-    #[must_use]
     pub fn waiting(&self) -> Gauge<u32, AtomicU32> {
         self.admission.look_ups.waiting.clone()
     }
 
     /// Counts a look-up that is refused, and returns its error.
-    #[must_use]
     pub fn refuse_look_up(&self) -> StoreError {
         self.admission.look_ups.refuse()
     }

@@ -61,12 +61,10 @@ impl DocumentId {
     pub const MAX: u64 = i64::MAX.unsigned_abs();
 
     /// Returns the identifier, or `None` above [`DocumentId::MAX`].
-    #[must_use]
     pub fn new(id: u64) -> Option<Self> {
         i64::try_from(id).ok().map(Self)
     }
 
-    #[must_use]
     pub fn get(self) -> u64 {
         self.0.unsigned_abs()
     }
@@ -98,7 +96,6 @@ pub struct Documents(Database);
 
 impl Documents {
     /// Returns a handle to the documents in this database.
-    #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
     }

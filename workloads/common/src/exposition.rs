@@ -20,7 +20,6 @@ pub enum Format {
 
 impl Format {
     /// Returns the format for an `Accept` header: OpenMetrics only if it is named and not ranked below plain text.
-    #[must_use]
     pub fn negotiate(accept: Option<&str>) -> Self {
         let accept = accept.unwrap_or_default();
         let (open_metrics, closeness) = quality(accept, "application", "openmetrics-text");
@@ -33,7 +32,6 @@ impl Format {
     }
 
     /// Returns the `Content-Type` of the format.
-    #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",

@@ -53,7 +53,6 @@ pub struct Logging {
 
 impl Logging {
     /// Returns the metric of the lines that were dropped because standard output was not read.
-    #[must_use]
     pub fn dropped_lines(&self) -> DroppedLines {
         DroppedLines(self.dropped.clone())
     }

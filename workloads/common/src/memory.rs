@@ -136,7 +136,6 @@ impl Memory {
 }
 
 /// Returns the memory limit of the container of this process in bytes.
-#[must_use]
 pub fn limit_of_container() -> u64 {
     let limit = fs::read_to_string(CONTROL_GROUP).ok();
     // Without a limit, the file contains a word.

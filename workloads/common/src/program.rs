@@ -61,13 +61,11 @@ impl Observed {
     }
 
     /// Returns the tracer of the program.
-    #[must_use]
     pub fn tracer(&self) -> Tracer {
         self.telemetry.tracer()
     }
 
     /// Returns the metrics of log lines, spans and log records that were lost.
-    #[must_use]
     pub fn losses(&self) -> Vec<Box<dyn Collector>> {
         let mut losses: Vec<Box<dyn Collector>> = vec![Box::new(self.log.dropped_lines())];
         if let Some(dropped) = self.telemetry.dropped() {

@@ -69,7 +69,6 @@ const ACCESS_REFUSED: u16 = 403;
 const NOT_ALLOWED: u16 = 530;
 
 /// Returns the fault behind an error; `None` if the broker answers, and with something else than a refusal.
-#[must_use]
 pub fn fault(error: &lapin::Error) -> Option<Fault> {
     let ErrorKind::ProtocolError(refusal) = error.kind() else {
         return Some(Fault::of_connection(error));

@@ -81,7 +81,6 @@ pub struct ServerSettings {
 
 impl ServerSettings {
     /// Returns the settings of an internal port with these timeouts for reads and writes.
-    #[must_use]
     pub fn internal(header_timeout: Duration, write_timeout: Duration) -> Self {
         Self {
             max_connections: INTERNAL_CONNECTIONS,
@@ -94,7 +93,6 @@ impl ServerSettings {
 }
 
 /// Returns the highest number of connections to a program with a public and an internal port.
-#[must_use]
 pub fn most_connections(max_connections: usize) -> usize {
     max_connections + INTERNAL_CONNECTIONS
 }

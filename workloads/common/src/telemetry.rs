@@ -58,19 +58,16 @@ impl Telemetry {
     }
 
     /// Returns the tracer of this process.
-    #[must_use]
     pub fn tracer(&self) -> Tracer {
         self.export.tracer()
     }
 
     /// Returns the log layer that exports the events of this process.
-    #[must_use]
     pub fn log_records(&self) -> Option<LogRecords> {
         self.export.log_records()
     }
 
     /// Returns the metric of dropped items; `None` if nothing is exported.
-    #[must_use]
     pub fn dropped(&self) -> Option<Dropped> {
         self.dropped.clone()
     }

@@ -94,7 +94,6 @@ impl TlsSettings<'_> {
     }
 
     /// Returns true if the connection must use TLS. Otherwise the address of the store decides.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.required || self.authorities.is_some() || self.certificate.is_some()
     }
@@ -118,7 +117,6 @@ fn certificates(pem: &str, setting: &str) -> anyhow::Result<()> {
 }
 
 /// Returns the reason if an error is a failed TLS handshake, at any depth.
-#[must_use]
 pub fn fault(error: &(dyn Error + 'static)) -> Option<Fault> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -155,7 +153,6 @@ fn fault_of(error: &rustls::Error) -> Fault {
 }
 
 /// Returns the text of an error, and the reason if it is a failed TLS handshake.
-#[must_use]
 pub fn explained(error: &(dyn Error + 'static)) -> String {
     match fault(error) {
         Some(fault) => format!("{fault} ({error})"),

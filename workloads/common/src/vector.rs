@@ -101,20 +101,17 @@ impl VectorStore {
     }
 
     /// Returns the shape of the collection.
-    #[must_use]
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
     /// Returns the name of the collection.
-    #[must_use]
     pub fn collection(&self) -> &str {
         &self.collection
     }
 
     /// Returns the text that stands for the server, the collection and its shape, such as
     /// `store:6334/docs with size 4 and distance Cosine`. It contains no credentials.
-    #[must_use]
     pub fn target(&self) -> &Arc<str> {
         &self.target
     }
@@ -128,7 +125,6 @@ impl VectorStore {
     }
 
     /// Returns the state of the store, for the operator.
-    #[must_use]
     pub fn store_state(&self) -> StoreState {
         match &*self.state.borrow() {
             Ok(()) => StoreState::Up,

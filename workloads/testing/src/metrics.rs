@@ -8,7 +8,6 @@ use crate::{broker::until, client::get};
 const PAGE: &str = include_str!("../../../docs/observability.md");
 
 /// Returns the metrics of an exposition in the classic text format that the page does not list.
-#[must_use]
 pub fn undocumented(exposition: &str) -> Vec<&str> {
     let metrics = exposition
         .lines()

@@ -35,7 +35,6 @@ pub struct Ledger(Database);
 
 impl Ledger {
     /// Returns the job records in this database.
-    #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
     }

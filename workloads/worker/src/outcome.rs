@@ -35,7 +35,6 @@ impl JobOutcome {
     ];
 
     /// Returns the value of the metric label, which is also the error type of the span.
-    #[must_use]
     pub fn label(&self) -> &'static str {
         let [done, duplicate, failed, rejected, invalid, given_back] = Self::LABELS;
         match self {
@@ -49,7 +48,6 @@ impl JobOutcome {
     }
 
     /// Returns why the job is not done.
-    #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Done | Self::Duplicate => None,

@@ -68,7 +68,6 @@ pub struct Processor {
 
 impl Processor {
     /// Returns a processor with these tasks and settings, and the defaults of the others.
-    #[must_use]
     pub fn new(
         database: Database,
         registry: Registry,
@@ -285,7 +284,6 @@ fn internal_error(job: &Job) -> String {
 }
 
 /// Returns 1, 2, 4 or 8 times the unit, by the number of earlier returns to the queue.
-#[must_use]
 pub fn retry_pause(unit: Duration, returns: u32) -> Duration {
     unit * (1 << returns.min(3))
 }

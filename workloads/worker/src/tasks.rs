@@ -103,7 +103,6 @@ const FILLING_TIME: f64 = 600.0;
 
 impl Vector {
     /// Returns the documents of this database, indexed in this store.
-    #[must_use]
     pub fn new(database: &Database, store: VectorStore) -> Self {
         Self {
             documents: Documents::new(database.clone()),
@@ -166,7 +165,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// Returns a success without an effect.
-    #[must_use]
     pub fn done() -> Self {
         Self::Done(Box::new(|_| Box::pin(async move { Ok(()) })))
     }

@@ -12,7 +12,6 @@ pub struct Head {
 
 impl Head {
     /// Reads a complete head. Returns `None` if it is not one of HTTP/1.1.
-    #[must_use]
     pub fn read(head: &str) -> Option<Self> {
         let mut lines = head.lines();
         let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?;

@@ -31,13 +31,11 @@ impl Tally {
     }
 
     /// Returns the number of answers with this status.
-    #[must_use]
     pub fn with(&self, status: u16) -> u64 {
         self.answers.get(&status).copied().unwrap_or_default()
     }
 
     /// Returns the number of all requests.
-    #[must_use]
     pub fn all(&self) -> u64 {
         self.unanswered + self.answers.values().sum::<u64>()
     }

@@ -35,7 +35,6 @@ pub struct Times(Vec<Duration>);
 
 impl Times {
     /// Returns the time within which 99 of 100 requests were answered; zero without any.
-    #[must_use]
     pub fn p99(&self) -> Duration {
         let mut times = self.0.clone();
         times.sort_unstable();

@@ -72,7 +72,6 @@ pub struct ApiKeys {
 
 impl ApiKeys {
     /// Reads the entries of a Secret.
-    #[must_use]
     pub fn parse(entries: &Entries) -> Self {
         let mut keys = Self::default();
         for (entry, value) in entries {
@@ -95,14 +94,12 @@ impl ApiKeys {
     }
 
     /// Returns the number of keys.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.keys.len()
     }
 
     /// Returns the client with this key. The time tells nothing about the keys: all digests are compared to their end,
     /// and the digest of what was presented cannot be chosen.
-    #[must_use]
     pub fn find(&self, presented: &[u8]) -> Option<&Client> {
         let presented: [u8; 32] = Sha256::digest(presented).into();
         // The place of the key, counted from one.
@@ -116,7 +113,6 @@ impl ApiKeys {
     }
 
     /// Returns true if a client of this name has a key.
-    #[must_use]
     pub fn has_client(&self, name: &str) -> bool {
         self.keys.iter().any(|key| &*key.client.name == name)
     }
@@ -181,7 +177,6 @@ pub(super) fn person(name: &str, scopes: Scopes) -> Option<Client> {
 }
 
 /// Returns true if a client of this name is a person whom a proxy signs in.
-#[must_use]
 pub fn is_person(client: &str) -> bool {
     let is_sign = |byte: u8| byte.is_ascii_graphic() && byte != b',';
     let name = client.strip_prefix(PERSON);
@@ -189,7 +184,6 @@ pub fn is_person(client: &str) -> bool {
 }
 
 /// Returns true if a client with a key may have this name.
-#[must_use]
 pub fn is_client(name: &str) -> bool {
     let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=64).contains(&name.len()) && name.bytes().all(is_sign)

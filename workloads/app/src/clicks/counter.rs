@@ -66,7 +66,6 @@ pub struct Batch {
 
 impl Batch {
     /// Returns the sum of the counts.
-    #[must_use]
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
         for entry in &self.entries {
@@ -91,7 +90,6 @@ pub struct Counter {
 
 impl Counter {
     /// Returns a counter that takes this many bytes at most.
-    #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self {
             hashes: RandomState::new(),
@@ -135,14 +133,12 @@ impl Counter {
     }
 
     /// Returns all parts, for [`take`](Self::take).
-    #[must_use]
     pub fn shards() -> Range<usize> {
         0..SHARDS
     }
 
     /// Takes the entries of the next parts, as many as fit into a batch; `None` if there are none. Redirects wait for
     /// one part only, and no longer than an exchange of two maps takes.
-    #[must_use]
     pub fn take(&self, parts: &mut Range<usize>) -> Option<Batch> {
         let mut entries = Vec::new();
         while parts.start < parts.end {

@@ -20,7 +20,6 @@ pub struct Visit(Option<HeaderValue>);
 
 impl Visit {
     /// Returns `None` for a request that is no click: one that is not a GET, or that a browser sends ahead of a click.
-    #[must_use]
     pub fn of(method: &Method, headers: &HeaderMap) -> Option<Self> {
         if *method != Method::GET {
             return None;
@@ -33,7 +32,6 @@ impl Visit {
     }
 
     /// Returns the user agent; empty if there is none.
-    #[must_use]
     pub fn agent(&self) -> &[u8] {
         self.0.as_ref().map_or(&[], HeaderValue::as_bytes)
     }

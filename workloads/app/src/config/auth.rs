@@ -64,7 +64,6 @@ pub type ScopesOfGroups = BTreeMap<String, Scopes>;
 
 impl AuthProxyArgs {
     /// Returns the settings of the proxy with the folder of its secret, if there is one.
-    #[must_use]
     pub fn settings(&self) -> Option<(ProxySettings, PathBuf)> {
         let settings = ProxySettings {
             user: self.auth_proxy_user_header.clone()?,

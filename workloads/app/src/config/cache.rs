@@ -65,7 +65,6 @@ pub struct CacheArgs {
 
 impl CacheArgs {
     /// Returns the addresses; empty if the cache is off.
-    #[must_use]
     pub fn urls(&self) -> Vec<String> {
         let urls = self.cache_url.iter().flat_map(|urls| urls.split(','));
         let urls = urls.map(str::trim).filter(|url| !url.is_empty());
@@ -88,13 +87,11 @@ impl CacheArgs {
     }
 
     /// Returns the settings of TLS.
-    #[must_use]
     pub fn tls_settings(&self) -> TlsSettings<'_> {
         self.tls.settings(self.cache_tls)
     }
 
     /// Returns the time to live of a cached link.
-    #[must_use]
     pub fn ttl(&self) -> Duration {
         Duration::from_secs(self.cache_ttl_seconds.into())
     }

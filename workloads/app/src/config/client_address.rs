@@ -17,7 +17,6 @@ pub enum ClientAddress {
 
 impl ClientAddress {
     /// Returns what is shown of an address. The rest of a network's address is zero.
-    #[must_use]
     pub fn shown(self, address: IpAddr) -> Option<IpAddr> {
         match (self, address) {
             (Self::Full, address) => Some(address),

@@ -16,13 +16,11 @@ pub struct ConsoleArgs {
 
 impl ConsoleArgs {
     /// Returns true if the console answers a request with these headers.
-    #[must_use]
     pub fn answers(&self, headers: &HeaderMap) -> bool {
         self.console_enabled && (self.console_host.is_none() || self.is_own_host(headers))
     }
 
     /// Returns true if a request is for the host that the console has for itself.
-    #[must_use]
     pub fn is_own_host(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let own = self.console_host.as_deref().zip(host);

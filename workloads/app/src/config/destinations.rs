@@ -29,7 +29,6 @@ pub struct DestinationArgs {
 
 impl DestinationArgs {
     /// Returns the rules of a service at this URL, with a console on this host.
-    #[must_use]
     pub fn destinations(&self, public_url: &Url, console: Option<&str>) -> Destinations {
         let gateway = self
             .gateway_hosts

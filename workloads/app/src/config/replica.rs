@@ -19,7 +19,6 @@ pub struct ReplicaArgs {
 impl ReplicaArgs {
     /// Returns the options of a connection to these servers, which are those of the database but for the address; `None`
     /// without such servers.
-    #[must_use]
     pub fn connect_options(&self, database: &PgConnectOptions) -> Option<PgConnectOptions> {
         let options = database.clone().host(given(&self.database_replica_host)?);
         Some(match self.database_replica_port {

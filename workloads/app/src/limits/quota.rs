@@ -26,7 +26,6 @@ pub struct Quota {
 
 impl Quota {
     /// Returns the quota of a limit with this name and rate.
-    #[must_use]
     pub fn new(name: &'static str, rate: Rate) -> Self {
         let (interval, capacity) = rate.times();
         Self {
@@ -38,7 +37,6 @@ impl Quota {
     }
 
     /// Returns the time until a bucket is full again that has so many tokens after `wait`.
-    #[must_use]
     pub fn refill_of_empty(&self, tokens: u32, wait: Duration) -> Duration {
         self.capacity
             .saturating_sub(self.interval.saturating_mul(tokens))

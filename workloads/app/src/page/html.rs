@@ -10,7 +10,6 @@ pub struct Html(String);
 
 impl Html {
     /// Begins a page.
-    #[must_use]
     pub fn titled(title: &str) -> Self {
         let title = escaped(title);
         Self(format!(
@@ -47,7 +46,6 @@ impl Html {
     }
 
     /// Ends the page.
-    #[must_use]
     pub fn finished(self) -> String {
         self.line(format_args!("</main>\n</body>\n</html>")).0
     }

@@ -126,7 +126,6 @@ pub struct DeadLetters {
 impl DeadLetters {
     /// Returns the dead letters at this broker, with the publisher for jobs that are replayed, and the database of the log of
     /// changes. Connects only when asked.
-    #[must_use]
     pub fn new(broker: Broker, publisher: Publisher, database: &Database) -> Self {
         Self {
             limit: LIMIT,

@@ -33,7 +33,6 @@ pub struct PublisherMetrics {
 }
 
 impl PublisherMetrics {
-    #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             sent: Family::default(),

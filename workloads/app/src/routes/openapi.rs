@@ -18,7 +18,6 @@ pub async fn openapi(State(state): State<AppState>) -> Response {
 }
 
 /// Returns the document of a service with these settings. A URL has no character that JSON writes in another way.
-#[must_use]
 pub fn document(config: &ServeArgs) -> Bytes {
     let address = config.public_url.as_str().trim_end_matches('/');
     let size = config.vector.vector_size;

@@ -117,7 +117,6 @@ pub struct Audit(Database);
 
 impl Audit {
     /// Returns the audit log in this database.
-    #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
     }

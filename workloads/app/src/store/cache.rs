@@ -58,7 +58,6 @@ pub struct Cache {
 
 impl Cache {
     /// Starts connecting to the cache.
-    #[must_use]
     pub fn start(source: Source, args: &CacheArgs, metrics: CacheMetrics) -> Self {
         let ttl = args.ttl();
         let connection = Arc::new(Connection::to(&source, ttl, metrics.clone()));
@@ -78,7 +77,6 @@ impl Cache {
     }
 
     /// Returns the connection, for data other than links.
-    #[must_use]
     pub fn connection(&self) -> &Connection {
         &self.connection
     }

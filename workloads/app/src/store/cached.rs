@@ -79,7 +79,6 @@ impl Question for Read {
 
 impl CachedLinks {
     /// Returns the links of this database, behind this cache. While the database is down, they come from its replica.
-    #[must_use]
     pub fn new(links: Links, replica: Option<Replica>, cache: Option<Arc<Cache>>) -> Self {
         let read = Read {
             links: links.clone(),
@@ -100,7 +99,6 @@ impl CachedLinks {
     }
 
     /// Returns the states of the database and of the cache, for the operator.
-    #[must_use]
     pub fn backends(&self) -> Backends {
         let cache = self.cache.as_ref();
         Backends {
@@ -147,7 +145,6 @@ impl CachedLinks {
     }
 
     /// Returns the management of the links, for reading.
-    #[must_use]
     pub fn management(&self) -> &Management {
         &self.management
     }

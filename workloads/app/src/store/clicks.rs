@@ -70,7 +70,6 @@ pub struct ClickStore(Database);
 
 impl ClickStore {
     /// Returns the clicks in this database.
-    #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
     }

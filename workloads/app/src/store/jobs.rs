@@ -59,7 +59,6 @@ pub struct JobStatus {
 
 impl JobStatus {
     /// Returns the state of a job that no worker has received yet.
-    #[must_use]
     pub fn enqueued(id: Uuid) -> Self {
         Self {
             id: id.to_string(),
@@ -97,7 +96,6 @@ pub struct Jobs(Database);
 
 impl Jobs {
     /// Returns a handle to the jobs in this database.
-    #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
     }

@@ -62,7 +62,6 @@ pub struct LabelChange {
 
 impl Labels {
     /// Returns true if there is nothing to store.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -101,7 +100,6 @@ impl Labels {
 }
 
 /// Returns the words of a title by which it is found: in lower case, each once, without what is no letter and no digit.
-#[must_use]
 pub fn words(title: &str) -> BTreeSet<String> {
     let words = title.split(|sign: char| !sign.is_alphanumeric());
     let words = words.filter(|word| !word.is_empty());

@@ -62,19 +62,16 @@ pub struct Management(Database);
 
 impl Management {
     /// Returns the management of the links in this database.
-    #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
     }
 
     /// Returns the log of the changes.
-    #[must_use]
     pub fn audit(&self) -> Audit {
         Audit::new(self.0.clone())
     }
 
     /// Returns the outbox of webhooks.
-    #[must_use]
     pub fn outbox(&self) -> Outbox {
         Outbox::new(self.0.clone())
     }

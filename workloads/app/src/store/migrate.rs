@@ -103,7 +103,6 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// Returns the migrations of this version. A schema with migrations of a newer version is accepted, because a
 /// rollback finds one.
-#[must_use]
 pub fn migrator() -> Migrator {
     let migrations = MIGRATIONS.map(|(version, name, statements)| {
         let (kind, alone) = (MigrationType::Simple, statements.starts_with(ALONE));
@@ -113,7 +112,6 @@ pub fn migrator() -> Migrator {
 }
 
 /// Returns a migrator for these migrations, as [`apply`] needs it.
-#[must_use]
 pub fn migrator_of(migrations: Vec<Migration>) -> Migrator {
     let mut migrator = Migrator::with_migrations(migrations);
     migrator.set_ignore_missing(true);

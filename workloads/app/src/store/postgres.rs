@@ -90,7 +90,6 @@ pub enum Outcome {
 
 impl Links {
     /// Returns the links of this database, with generated codes out of this space.
-    #[must_use]
     pub fn new(database: Database, space: CodeSpace) -> Self {
         Self { database, space }
     }
@@ -101,7 +100,6 @@ impl Links {
     }
 
     /// Returns the management of the same links.
-    #[must_use]
     pub fn management(&self) -> Management {
         Management::new(self.database.clone())
     }

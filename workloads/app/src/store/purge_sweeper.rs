@@ -32,7 +32,6 @@ pub struct PurgeSweeper {
 }
 
 impl PurgeSweeper {
-    #[must_use]
     pub fn new(management: Management, cache: Arc<Cache>) -> Self {
         Self { management, cache }
     }

@@ -49,7 +49,6 @@ pub struct Replica {
 
 impl Replica {
     /// Returns the links of these servers.
-    #[must_use]
     pub fn new(links: Links, metrics: &ReplicaMetrics) -> Self {
         Self {
             links,

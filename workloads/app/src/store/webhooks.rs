@@ -137,7 +137,6 @@ pub struct Outbox(Database);
 
 impl Outbox {
     /// Returns the outbox in this database.
-    #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
     }

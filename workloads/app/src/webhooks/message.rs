@@ -65,7 +65,6 @@ impl Message {
     }
 
     /// Returns the signatures with these secrets, as the header `webhook-signature` has them.
-    #[must_use]
     pub fn signatures(&self, secrets: &[WebhookSecret]) -> String {
         let signatures = secrets.iter().filter_map(|secret| self.signature(secret));
         signatures.collect::<Vec<_>>().join(" ")

@@ -34,7 +34,6 @@ pub struct Metrics {
 
 impl Metrics {
     /// Returns the metrics of these receivers. Every series exists from the first scrape on.
-    #[must_use]
     pub fn of(Receivers(receivers): &Receivers) -> Self {
         let mut registry = Registry::default();
         let metrics = Self {

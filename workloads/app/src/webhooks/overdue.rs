@@ -19,7 +19,6 @@ pub struct Overdue(Family<[(&'static str, String); 1], Gauge>);
 
 impl Overdue {
     /// Registers the metric.
-    #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let overdue = Self::default();
         registry.register_with_unit(

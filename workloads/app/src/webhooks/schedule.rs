@@ -47,7 +47,6 @@ pub struct Failure {
 
 impl Failure {
     /// Returns the failure without an answer for this reason.
-    #[must_use]
     pub fn without_answer(error: &'static str) -> Self {
         Self {
             error: Some(error),
@@ -57,7 +56,6 @@ impl Failure {
 
     /// Returns the pause until the next attempt, or `None` if the delivery is given up. `failed` is the number of failed
     /// attempts before this one, and `random` lies between 0 and 1. A receiver that is gone (410) wants no other attempt.
-    #[must_use]
     pub fn pause(&self, failed: usize, random: f64) -> Option<Duration> {
         let planned = PAUSES.get(failed).filter(|_| self.status != Some(410))?;
         let asked = self.retry_after.unwrap_or_default();
@@ -84,13 +82,11 @@ impl Pace {
     }
 
     /// Returns true once as many attempts in a row have failed as there can be at the same time.
-    #[must_use]
     pub fn is_down(self) -> bool {
         self.failures >= MAX_REQUESTS
     }
 
     /// Returns the number of requests that can begin beside those in progress.
-    #[must_use]
     pub fn room(self, in_progress: usize) -> usize {
         let most = if self.is_down() { 1 } else { MAX_REQUESTS };
         most.saturating_sub(in_progress)

@@ -37,7 +37,6 @@ macro_rules! tls_files {
 
         impl $name {
             /// Returns the settings of TLS, which is used without any file as well if `required`.
-            #[must_use]
             pub fn settings(&self, required: bool) -> TlsSettings<'_> {
                 TlsSettings {
                     store: $store,

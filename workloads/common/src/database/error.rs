@@ -54,7 +54,6 @@ pub(super) fn is_lost(error: &sqlx::Error) -> bool {
 
 /// Returns true if a pooler between this program and the server refused the settings of the connection. Another attempt
 /// does not help.
-#[must_use]
 pub fn is_refused_by_pooler(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|refusal| {
         // The words are PgBouncer's. A server names settings that it does not know by other states.
@@ -64,7 +63,6 @@ pub fn is_refused_by_pooler(error: &sqlx::Error) -> bool {
 }
 
 /// Returns the reason why the database cannot be used after a connection attempt failed.
-#[must_use]
 pub fn unusable(error: &sqlx::Error) -> Unusable {
     Unusable {
         reason: explained(error),
@@ -73,7 +71,6 @@ pub fn unusable(error: &sqlx::Error) -> Unusable {
 }
 
 /// Returns the reason why the database cannot be used after a connection attempt took too long.
-#[must_use]
 pub fn no_answer(within: Duration) -> Unusable {
     Unusable {
         reason: format!("no answer within {} s", within.as_secs()),

@@ -35,7 +35,6 @@ pub struct DeadLetter {
 
 impl DeadLetter {
     /// Reads a message of the dead-letter queue. Its values are not kept, so that a large job takes no more memory.
-    #[must_use]
     pub fn read(properties: &BasicProperties, body: &[u8]) -> Self {
         let fields = Fields::read(body).unwrap_or_default();
         let death = last_death(properties);

@@ -24,7 +24,6 @@ pub struct Decision {
 
 impl Decision {
     /// Returns the decisions about a job with this name of its task, at an app with this target of vectors.
-    #[must_use]
     pub fn new(task: &str, target: Option<&Arc<str>>) -> Self {
         let built_in = BUILT_IN.into_iter().find(|name| *name == task);
         let target = target.filter(|_| needs_vector_store(task));
@@ -35,7 +34,6 @@ impl Decision {
     }
 
     /// Returns the decisions about a job that a user replays: the vectors go to the store of the worker that takes it.
-    #[must_use]
     pub fn of_replay(properties: &BasicProperties) -> Self {
         Self {
             target: None,

@@ -29,7 +29,6 @@ const PERSISTENT: u8 = 2;
 const MAX_LABEL: usize = 256;
 
 /// Builds the properties of the message for the job with this identifier and sender, published in this trace.
-#[must_use]
 pub fn properties(
     id: Uuid,
     origin: &Origin,
@@ -99,7 +98,6 @@ impl Job {
 
 /// Returns the identifier of the job in a message; `None` if it has none. Messages of other senders may have one of another
 /// form: a UUID is made of it, the same one at every delivery.
-#[must_use]
 pub fn id_of(properties: &BasicProperties) -> Option<Uuid> {
     let text = properties.message_id().as_ref()?.as_str();
     (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| hashed(text)))
@@ -113,7 +111,6 @@ fn hashed(text: &str) -> Uuid {
 }
 
 /// Returns the trace context of the processing, for jobs and for invalid messages.
-#[must_use]
 pub fn trace_of(properties: &BasicProperties) -> TraceContext {
     let traceparent = header(properties, TRACEPARENT.as_str());
     TraceContext::continuing(traceparent.and_then(text_of))
@@ -121,7 +118,6 @@ pub fn trace_of(properties: &BasicProperties) -> TraceContext {
 
 /// Returns the trace context of the publication, of which another publication of the same job is a part; `None` if the
 /// message does not tell it.
-#[must_use]
 pub fn publication_of(properties: &BasicProperties) -> Option<TraceContext> {
     let processing = trace_of(properties);
     processing.parent.map(|publication| TraceContext {
@@ -132,7 +128,6 @@ pub fn publication_of(properties: &BasicProperties) -> Option<TraceContext> {
 }
 
 /// Returns the `tracestate` of a message.
-#[must_use]
 pub fn tracestate_of(properties: &BasicProperties) -> Option<String> {
     header(properties, TRACESTATE.as_str()).and_then(string_of)
 }

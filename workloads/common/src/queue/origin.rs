@@ -27,7 +27,6 @@ pub enum Origin {
 
 impl Origin {
     /// Returns the value of the header.
-    #[must_use]
     pub fn value(&self) -> Cow<'static, str> {
         match self {
             Self::Anonymous => ANONYMOUS.into(),

@@ -40,7 +40,6 @@ impl PublicTasks {
     }
 
     /// Returns true if the task of this name needs no key. The name is empty for a job without a task.
-    #[must_use]
     pub fn contains(&self, task: &str) -> bool {
         let is_covered = self.0.contains(EVERY_OTHER) && !RESERVED.contains(&task);
         is_covered || self.0.contains(task)

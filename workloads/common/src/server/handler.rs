@@ -31,7 +31,6 @@ impl Client {
     }
 
     /// Returns a request of this client for a handler that may read its body.
-    #[must_use]
     pub fn with_body(&self, request: Request) -> http::Request<Body> {
         request.map(|inner| {
             let phase = self.phase.clone();
@@ -40,7 +39,6 @@ impl Client {
     }
 
     /// Returns its address. An IPv4 address is never mapped to IPv6.
-    #[must_use]
     pub fn address(&self) -> IpAddr {
         self.peer.ip()
     }

@@ -17,7 +17,6 @@ pub struct Server {
 
 impl Server {
     /// Describes a store of this system (`postgresql`, `redis`, `qdrant`) at this address. A port of 0 is unknown.
-    #[must_use]
     pub fn database(system: &'static str, host: &str, port: u16) -> Self {
         let mut attributes = vec![KeyValue::new("db.system.name", system)];
         if !host.is_empty() {
@@ -33,7 +32,6 @@ impl Server {
     }
 
     /// Returns a copy with one more attribute.
-    #[must_use]
     pub fn with(&self, name: &'static str, value: &str) -> Self {
         let more = KeyValue::new(name, shared(value));
         Self {
@@ -43,7 +41,6 @@ impl Server {
     }
 
     /// Returns a copy for calls that are all about this collection.
-    #[must_use]
     pub fn with_collection(&self, name: &str) -> Self {
         Self {
             collection: Some(Arc::from(name)),

@@ -34,7 +34,6 @@ pub enum VectorError {
 
 impl VectorError {
     /// Returns true if the server refuses the key, or the key lacks the right.
-    #[must_use]
     pub fn is_denied(&self) -> bool {
         let denied = Some(Fault::Denied);
         matches!(self, Self::Unavailable { fault, .. } if *fault == denied)

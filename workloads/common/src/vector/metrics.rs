@@ -26,7 +26,6 @@ pub struct VectorMetrics {
 }
 
 impl VectorMetrics {
-    #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let duration = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> _);
         registry.register_with_unit(

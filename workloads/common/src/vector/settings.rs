@@ -48,7 +48,6 @@ pub struct VectorArgs {
 
 impl VectorArgs {
     /// Returns the address of the store, or `None` if the vector profile is off.
-    #[must_use]
     pub fn url(&self) -> Option<String> {
         let of_host = |host| url_of("http", host, self.vector_port.unwrap_or(PORT));
         let url = given(&self.vector_url).map(str::to_owned);

@@ -48,7 +48,6 @@ pub(super) fn record(resource: &Resource, record: &LogRecord) -> Value {
 }
 
 /// Formats an identifier in hexadecimal; an empty one as an empty string.
-#[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

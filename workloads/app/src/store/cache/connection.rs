@@ -72,7 +72,6 @@ impl Connection {
     }
 
     /// Returns true if requests use the cache.
-    #[must_use]
     pub fn is_up(&self) -> bool {
         self.state.borrow().connection().is_some()
     }

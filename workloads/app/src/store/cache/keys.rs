@@ -13,31 +13,26 @@ pub struct CacheKeys(Arc<str>);
 
 impl CacheKeys {
     /// Returns the keys of a code.
-    #[must_use]
     pub fn of(code: Code<'_>) -> Self {
         Self(code.as_str().into())
     }
 
     /// Returns the key of the destination.
-    #[must_use]
     pub fn link(&self) -> String {
         format!("link:{}", self.0)
     }
 
     /// Returns the key of the template of a link with arguments.
-    #[must_use]
     pub fn template(&self) -> String {
         format!("{{link:{}}}:template", self.0)
     }
 
     /// Returns the key of the negative entry, and of the mark of a link that was taken down.
-    #[must_use]
     pub fn none(&self) -> String {
         format!("{{link:{}}}:none", self.0)
     }
 
     /// Returns the key of the hold.
-    #[must_use]
     pub fn hold(&self) -> String {
         format!("{{link:{}}}:hold", self.0)
     }
@@ -63,7 +58,6 @@ impl From<Duration> for Lifetime {
 impl Lifetime {
     /// Returns the lifetime of an entry for a link, or `None` if the link ends too soon. `jitter` is a factor
     /// around 1, so that entries written together do not end together.
-    #[must_use]
     pub fn of_link(
         ttl: Duration,
         jitter: f64,

@@ -30,7 +30,6 @@ pub struct ClickWriter {
 
 impl ClickWriter {
     /// Returns a writer that connects with these options when it has something to write.
-    #[must_use]
     pub fn new(options: PgConnectOptions) -> Self {
         let options = options.application_name("shortener-clicks");
         Self {

@@ -118,7 +118,6 @@ impl Change {
     };
 
     /// Returns what the audit log keeps of the change of this link: an entry for each kind.
-    #[must_use]
     pub fn entries(&self, link: &LinkRecord) -> Vec<NewEntry> {
         let entry = |action, detail| NewEntry {
             action,
@@ -146,7 +145,6 @@ impl Change {
     }
 
     /// Returns true if those who follow the link notice the change.
-    #[must_use]
     pub fn affects_redirects(&self) -> bool {
         !matches!(self, Self::Edit(edit) if edit.expiry.is_none())
     }

@@ -88,7 +88,6 @@ type Existing = (String, Option<String>, Time, bool, bool);
 
 impl Summary {
     /// Counts these results, beside lines that are invalid.
-    #[must_use]
     pub fn of(results: &[Imported], invalid: usize) -> Self {
         let count = |is: fn(&Imported) -> bool| results.iter().filter(|result| is(result)).count();
         Self {

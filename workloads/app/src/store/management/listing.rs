@@ -79,7 +79,6 @@ pub struct Position {
 
 impl Filter {
     /// Returns true if it describes what a deleted link has no more.
-    #[must_use]
     pub fn describes_destination(&self) -> bool {
         self.host.is_some() || self.tag.is_some() || !self.words.is_empty()
     }
@@ -87,7 +86,6 @@ impl Filter {
 
 impl Position {
     /// Parses what [`fmt::Display`] wrote; `None` for anything else.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (time, code) = text.split_once('.')?;
         let time = time.parse().ok().filter(|time| *time >= 0)?;

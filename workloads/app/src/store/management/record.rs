@@ -100,7 +100,6 @@ shortener_common::words! {
 
 impl LinkRecord {
     /// Returns the state of the link.
-    #[must_use]
     pub fn state(&self) -> LinkState {
         match &self.takedown {
             Some(takedown) if takedown.how == How::Deleted => LinkState::Deleted,
@@ -111,7 +110,6 @@ impl LinkRecord {
     }
 
     /// Returns the link as its creator gets it.
-    #[must_use]
     pub fn link(&self) -> Link {
         Link {
             code: self.code.clone(),
@@ -123,7 +121,6 @@ impl LinkRecord {
     }
 
     /// Returns the takedown as clients that follow the link are told; `None` if the link is not down.
-    #[must_use]
     pub fn told(&self) -> Option<Takedown> {
         let record = self.takedown.as_ref()?;
         Some(takedown(record.how.as_str(), record.notice.clone()))

@@ -25,7 +25,6 @@ pub struct FieldError {
 }
 
 /// Returns true if the task of this name needs the vector store.
-#[must_use]
 pub fn needs_vector_store(task: &str) -> bool {
     [INDEX, REINDEX].contains(&task)
 }

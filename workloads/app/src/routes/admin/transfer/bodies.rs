@@ -41,7 +41,6 @@ pub struct ImportResult {
 
 impl ImportResponse {
     /// Returns the response with these results.
-    #[must_use]
     pub fn new(summary: Summary, results: Vec<ImportResult>) -> Self {
         let Summary {
             created,
@@ -61,7 +60,6 @@ impl ImportResponse {
 
 impl ImportResult {
     /// Returns the result of a line with a link.
-    #[must_use]
     pub fn new(line: usize, code: &str, imported: Imported) -> Self {
         let (result, reason) = match imported {
             Imported::Created => ("created", None),
@@ -78,7 +76,6 @@ impl ImportResult {
     }
 
     /// Returns the result of a line that is no link.
-    #[must_use]
     pub fn invalid(line: usize, code: Option<String>, errors: Vec<FieldError>) -> Self {
         Self {
             line,

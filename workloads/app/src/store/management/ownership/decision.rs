@@ -68,7 +68,6 @@ const TAKEN_DOWN: &str =
     "was disabled by management, and belongs to no ShortLink: enable it there first";
 
 /// Decides what has to be done for a wish. `link` is what the code stands for, `None` if it is free.
-#[must_use]
 pub fn decide(link: Option<&LinkRecord>, wish: &Wish, now: Timestamp) -> Decision {
     let is_over = wish.expires_at.is_some_and(|end| end <= now);
     let Some(link) = link else {
@@ -175,7 +174,6 @@ fn changes(link: &LinkRecord, wish: &Wish) -> Vec<Change> {
 }
 
 /// Returns true if management has disabled a link that its ShortLink wants enabled.
-#[must_use]
 pub fn is_taken_down(link: &LinkRecord, wish: &Wish) -> bool {
     wish.enabled && !decides(link)
 }
@@ -186,7 +184,6 @@ pub(super) fn decides(link: &LinkRecord) -> bool {
 }
 
 /// Returns true if a ShortLink took a link down, and not management. It need not be the one that has the link now.
-#[must_use]
 pub fn by_short_link(takedown: &LinkTakedown) -> bool {
     takedown.by.as_deref().is_some_and(is_short_link)
 }
