@@ -7,6 +7,7 @@ pub mod backup_run;
 pub mod checksum;
 pub mod cloud_native_pg;
 pub mod credentials;
+mod debug;
 pub mod defaults;
 pub mod desired;
 pub mod drift;

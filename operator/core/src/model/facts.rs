@@ -113,7 +113,7 @@ impl Facts {
 }
 
 /// An entry of a Secret that the spec refers to.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Referenced {
     /// Reference to the entry.
     pub reference: ApiKeyRef,
@@ -122,6 +122,8 @@ pub struct Referenced {
     /// True when the label of the Secret admits it.
     pub usable: bool,
 }
+
+crate::debug_only!(Referenced: reference, usable);
 
 /// The headers for an external backend.
 #[derive(Clone)]
@@ -133,12 +135,4 @@ pub struct HeaderFacts {
     pub usable: bool,
 }
 
-impl std::fmt::Debug for HeaderFacts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("HeaderFacts")
-            .field("secret", &self.secret)
-            .field("exists", &matches!(self.data, Ok(Some(_))))
-            .finish()
-    }
-}
+crate::debug_only!(HeaderFacts: secret, usable);

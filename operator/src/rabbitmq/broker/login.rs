@@ -1,26 +1,17 @@
 //! Credentials for the management API.
 
-use std::fmt::{self, Debug, Formatter};
-
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderValue;
-use shortener_operator_core::model::topology::User;
+use shortener_operator_core::{debug_only, model::topology::User};
 
-/// Credentials for the management API; `Debug` redacts the password.
+/// Credentials for the management API.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     pub username: String,
     pub password: String,
 }
 
-impl Debug for Login {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Login")
-            .field("username", &self.username)
-            .finish_non_exhaustive()
-    }
-}
+debug_only!(Login: username);
 
 impl Login {
     /// Returns the credentials of a user of a managed broker.

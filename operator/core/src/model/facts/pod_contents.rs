@@ -71,16 +71,7 @@ impl PodContents {
     }
 }
 
-impl std::fmt::Debug for PodContents {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("PodContents")
-            .field("entries", &self.entries.keys())
-            .field("missing", &self.missing)
-            .field("usable", &self.usable)
-            .finish_non_exhaustive()
-    }
-}
+crate::debug_only!(PodContents: missing, usable);
 
 #[cfg(test)]
 mod tests {

@@ -92,11 +92,7 @@ impl ExternalAccess {
     }
 }
 
-impl std::fmt::Debug for ExternalAccess {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.access.fmt(formatter)
-    }
-}
+crate::debug_only!(ExternalAccess: access);
 
 /// A file that clients need for TLS.
 #[derive(Clone)]
@@ -107,8 +103,4 @@ pub struct TlsEntry {
     pub value: Option<ByteString>,
 }
 
-impl std::fmt::Debug for TlsEntry {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.file.fmt(formatter)
-    }
-}
+crate::debug_only!(TlsEntry: file);

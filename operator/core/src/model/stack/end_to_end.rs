@@ -1,6 +1,6 @@
 //! The end-to-end probe through the gateway that the operator tries.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use crate::model::failure::StepFailure;
 
@@ -17,7 +17,7 @@ pub struct EndToEnd {
     pub key: Option<Result<ProbeKey, StepFailure>>,
 }
 
-/// The key for the end-to-end probe. `Debug` redacts it.
+/// The key for the end-to-end probe.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProbeKey {
     /// Name of the Secret.
@@ -30,17 +30,9 @@ pub struct ProbeKey {
     pub usable: bool,
 }
 
-impl fmt::Debug for ProbeKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("ProbeKey")
-            .field("secret", &self.secret)
-            .field("entry", &self.entry)
-            .finish_non_exhaustive()
-    }
-}
+crate::debug_only!(ProbeKey: secret, entry);
 
-/// One end-to-end probe to try. `Debug` redacts its key.
+/// One end-to-end probe to try.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EndToEndTarget {
     /// Address of the gateway: scheme, host and maybe a port.
@@ -57,13 +49,4 @@ pub struct EndToEndTarget {
     pub interval: Duration,
 }
 
-impl fmt::Debug for EndToEndTarget {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("EndToEndTarget")
-            .field("address", &self.address)
-            .field("host", &self.host)
-            .field("jobs", &self.jobs)
-            .finish_non_exhaustive()
-    }
-}
+crate::debug_only!(EndToEndTarget: address, host, jobs);

@@ -68,7 +68,7 @@ fn salt(checksum: &str) -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// The user with which the operator uses a broker's management API. `Debug` redacts the password.
+/// The user with which the operator uses a broker's management API.
 #[derive(Clone, PartialEq)]
 pub struct BrokerOperator {
     pub username: String,
@@ -77,14 +77,7 @@ pub struct BrokerOperator {
     pub checksum: String,
 }
 
-impl std::fmt::Debug for BrokerOperator {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("BrokerOperator")
-            .field("username", &self.username)
-            .finish_non_exhaustive()
-    }
-}
+crate::debug_only!(BrokerOperator: username);
 
 /// The workers of a stack.
 #[derive(Clone, Debug, PartialEq)]

@@ -239,11 +239,4 @@ pub struct Credential {
     pub is_new: bool,
 }
 
-impl std::fmt::Debug for Credential {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Credential")
-            .field("is_new", &self.is_new)
-            .finish_non_exhaustive()
-    }
-}
+crate::debug_only!(Credential: is_new);
