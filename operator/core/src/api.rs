@@ -11,6 +11,7 @@ mod clicks;
 mod component;
 mod console;
 mod database;
+mod defaults;
 mod destinations;
 mod drill;
 mod gateway;

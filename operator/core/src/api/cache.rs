@@ -10,22 +10,21 @@ use super::{ClientTls, PodSettings, SecretKeyRef, rules::managed_or_external};
 /// defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("cache"))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default = "CacheSpec::default")]
 pub struct CacheSpec {
     /// Lifetime of a copy in seconds, varied by up to a tenth.
-    #[serde(default = "default_ttl")]
     #[schemars(range(min = 1, max = 31_536_000))]
     pub ttl_seconds: i32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedCache>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalCache>>,
 }
 
 impl Default for CacheSpec {
     fn default() -> Self {
         Self {
-            ttl_seconds: default_ttl(),
+            ttl_seconds: 3600,
             managed: None,
             external: None,
         }
@@ -84,8 +83,4 @@ pub enum CacheMode {
     Sentinel,
     /// Nodes of a cluster that partition the keys.
     Cluster,
-}
-
-fn default_ttl() -> i32 {
-    3600
 }

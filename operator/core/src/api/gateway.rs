@@ -49,13 +49,12 @@ pub use tls::{GatewayTls, Hsts};
         "gateway.parentRefs is for gateway.provider GatewayAPI: remove it or change the provider"
     ),
 )]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default = "GatewaySpec::default")]
 pub struct GatewaySpec {
-    #[serde(default)]
     pub provider: GatewayProvider,
     /// Host names that the stack serves, all with the same links. The first is canonical: short links begin with it unless
     /// `publicUrl` or a request says otherwise. Empty: every host.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(max = 253)))]
     #[x_kube(
         validation = Rule::new(
@@ -67,24 +66,23 @@ pub struct GatewaySpec {
     )]
     pub hosts: Vec<String>,
     /// IngressClass of the controller (`IngressNginx` only).
-    #[serde(default = "default_class")]
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub ingress_class_name: String,
     /// Gateways that the stack is attached to (`GatewayAPI` only, which needs at least one).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub parent_refs: Vec<ParentRef>,
     /// Peers that may open connections to the gateway or, with `IngressNginx`, to the app. The default with
     /// `IngressNginx` is the operator's setting (the ingress-nginx controller), with `Standalone` and `GatewayAPI` every
     /// peer.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::terse_list::<NetworkPolicyPeer>")]
     pub allow_from: Vec<NetworkPolicyPeer>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<GatewayTls>,
     /// Annotations added to the Ingresses or to the HTTPRoute, for cert-manager or external-dns (`IngressNginx` and
     /// `GatewayAPI` only). Those that change the routes are refused, and so are snippets.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "annotations::map")]
     #[x_kube(
         validation = annotations::not_of_the_operator("gateway.annotations"),
@@ -92,30 +90,25 @@ pub struct GatewaySpec {
         validation = annotations::no_snippets("gateway.annotations")
     )]
     pub annotations: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<GatewayServiceSpec>,
-    #[serde(default)]
     pub service_type: GatewayServiceType,
     /// Serves `/metrics` through the gateway when true. The internal port always serves it.
-    #[serde(default = "default_true")]
     pub expose_metrics: bool,
     /// Number of proxies before the app that append to `X-Forwarded-For`. The client's address is the entry at this
     /// position from the end; 0 ignores the header.
-    #[serde(default = "default_hops")]
     #[schemars(range(min = 0, max = 16))]
     pub trusted_hops: i32,
     /// Continues the trace that a request names in `traceparent`. When false, each request starts a new trace
     /// with a link to the caller's, so that no client can add to a trace of another one.
-    #[serde(default = "default_true")]
     pub trust_incoming_trace: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<GatewayAuth>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cors: Option<GatewayCors>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end_to_end_probe: Option<EndToEndProbe>,
     /// Number of gateway pods.
-    #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 100))]
     pub replicas: i32,
     /// Settings of the gateway's pods.
@@ -128,37 +121,21 @@ impl Default for GatewaySpec {
         Self {
             provider: GatewayProvider::default(),
             hosts: Vec::new(),
-            ingress_class_name: default_class(),
+            ingress_class_name: "nginx".to_owned(),
             parent_refs: Vec::new(),
             allow_from: Vec::new(),
             tls: None,
             annotations: BTreeMap::new(),
             service: None,
             service_type: GatewayServiceType::default(),
-            expose_metrics: default_true(),
-            trusted_hops: default_hops(),
-            trust_incoming_trace: default_true(),
+            expose_metrics: true,
+            trusted_hops: 1,
+            trust_incoming_trace: true,
             auth: None,
             cors: None,
             end_to_end_probe: None,
-            replicas: default_replicas(),
+            replicas: 2,
             pod: PodSettings::default(),
         }
     }
-}
-
-fn default_class() -> String {
-    "nginx".to_owned()
-}
-
-fn default_true() -> bool {
-    true
-}
-
-fn default_hops() -> i32 {
-    1
-}
-
-fn default_replicas() -> i32 {
-    2
 }

@@ -16,33 +16,32 @@ pub use cluster::QueueCluster;
 /// applies with its defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("queue"), validation = cluster::stands_alone())]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default = "QueueSpec::default")]
 pub struct QueueSpec {
     /// Maximum number of deliveries of a job. A job that fails every time is then moved to the dead-letter queue. A
     /// change takes effect at once, also for waiting jobs. On an external broker, its administrator sets the limit.
-    #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 100))]
     pub delivery_limit: i32,
     /// Tasks that can be enqueued without a key. `*` stands for every task except `purge_expired`, `reindex` and `wait`,
     /// and is the default. With an empty list every job needs a key. A client with a key for
     /// jobs may enqueue every task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "tasks")]
     pub public_tasks: Option<BTreeSet<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_letters: Option<DeadLettersSpec>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedQueue>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalQueue>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rabbitmq_cluster: Option<Box<QueueCluster>>,
 }
 
 impl Default for QueueSpec {
     fn default() -> Self {
         Self {
-            delivery_limit: default_limit(),
+            delivery_limit: 5,
             public_tasks: None,
             dead_letters: None,
             managed: None,
@@ -105,10 +104,6 @@ pub struct ExternalQueue {
     /// TLS to the broker. If unset, the connection URL decides (`amqps`), and only public authorities are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ClientTls>,
-}
-
-fn default_limit() -> i32 {
-    5
 }
 
 /// Returns the schema of a set of names of tasks.

@@ -10,32 +10,29 @@ use super::{ClientTls, PodSettings, SecretKeyRef, names, rules::managed_or_exter
 /// applies with its defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("vector"))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default = "VectorSpec::default")]
 pub struct VectorSpec {
     /// Name of the collection. It cannot change while the profile is on.
-    #[serde(default = "default_collection")]
     #[schemars(length(max = 64))]
     #[x_kube(validation = Rule::new("self.matches('^[A-Za-z0-9][A-Za-z0-9_-]*$')").message(
         "vector.collection is not a name: write letters, digits, '-' and '_', a letter or digit first"
     ))]
     pub collection: String,
     /// Number of dimensions of every vector. It cannot change while the profile is on.
-    #[serde(default = "default_size")]
     #[schemars(range(min = 1, max = 4096))]
     pub size: i32,
-    #[serde(default)]
     pub distance: Distance,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedVector>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<Box<ExternalVector>>,
 }
 
 impl Default for VectorSpec {
     fn default() -> Self {
         Self {
-            collection: default_collection(),
-            size: default_size(),
+            collection: "docs".to_owned(),
+            size: 4,
             distance: Distance::default(),
             managed: None,
             external: None,
@@ -115,14 +112,6 @@ pub struct ApiKeyRef {
     #[serde(default = "default_api_key")]
     #[schemars(length(min = 1, max = 253), regex(pattern = names::KEY))]
     pub key: String,
-}
-
-fn default_collection() -> String {
-    "docs".to_owned()
-}
-
-fn default_size() -> i32 {
-    4
 }
 
 fn default_api_key() -> String {

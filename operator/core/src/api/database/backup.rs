@@ -4,7 +4,7 @@ use kube_core::Rule;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{SecretRef, names, rules::schedule};
+use crate::api::{SecretRef, defaults::number, names, rules::schedule};
 
 /// Backups of the database, without a pause of the service. The CronJob `<stack>-backup` makes one at each time, except
 /// while the stack is paused or stopped: a dump, and a manifest with the content of each table. `status.backups` lists the
@@ -21,7 +21,7 @@ pub struct BackupSpec {
     #[x_kube(validation = schedule("database.backup.schedule"))]
     pub schedule: String,
     /// Number of backups to keep. The newest one that was verified is kept beside them.
-    #[serde(default = "keep")]
+    #[serde(default = "number::<14>")]
     #[schemars(range(min = 1, max = 365))]
     pub keep: i32,
     /// Makes and verifies no backup when true.
@@ -118,10 +118,6 @@ pub struct BackupVolume {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub storage_class_name: Option<String>,
-}
-
-fn keep() -> i32 {
-    14
 }
 
 /// Returns the rule that a dump has a session of its own: settings of a dump would stay in the sessions that a pooler lends

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::api::{names, schema};
+use crate::api::{defaults::number, names, schema};
 
 /// A PostgreSQL cluster that survives the loss of a node. The operator writes the Cluster `<stack>-pg`, and CloudNativePG,
 /// which has to be installed, runs it: replicas, failover, certificates, upgrades and physical backups are its work. In
@@ -17,7 +17,7 @@ use crate::api::{names, schema};
 #[serde(rename_all = "camelCase")]
 pub struct CloudNativePg {
     /// Number of servers: one takes the writes, and the others follow it. With fewer than 2, none takes over.
-    #[serde(default = "instances")]
+    #[serde(default = "number::<3>")]
     #[schemars(range(min = 1, max = 9))]
     pub instances: i32,
     /// Size of the volume of each server, a quantity such as `1Gi` (the default). It can grow if the storage class allows
@@ -49,17 +49,9 @@ pub struct CloudNativePg {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterPooler {
     /// Number of pods. With 1, its end interrupts the database for a moment.
-    #[serde(default = "poolers")]
+    #[serde(default = "number::<2>")]
     #[schemars(range(min = 1, max = 9))]
     pub instances: i32,
-}
-
-fn instances() -> i32 {
-    3
-}
-
-fn poolers() -> i32 {
-    2
 }
 
 /// Returns the rule that a database has one kind of server.

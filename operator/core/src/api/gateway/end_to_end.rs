@@ -3,7 +3,7 @@
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::ApiKeyRef;
+use crate::api::{ApiKeyRef, defaults::number};
 
 /// Periodic check through the gateway. Disabled if unset. The operator creates a link that expires after a minute and
 /// follows it. With the profile `queue`, it also sends a job of the task `end-to-end` and waits for its result. The
@@ -13,7 +13,7 @@ use crate::api::ApiKeyRef;
 #[serde(rename_all = "camelCase")]
 pub struct EndToEndProbe {
     /// Seconds between two checks. Each leaves the code of an expired link in the database.
-    #[serde(default = "default_interval")]
+    #[serde(default = "number::<300>")]
     #[schemars(range(min = 30, max = 86_400))]
     pub interval_seconds: i32,
     /// Address to which the operator sends the requests, without a path: that of the ingress controller's Service,
@@ -31,8 +31,4 @@ pub struct EndToEndProbe {
     /// `shortener.dev/usable-by-stacks: "true"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_secret_ref: Option<ApiKeyRef>,
-}
-
-fn default_interval() -> i32 {
-    300
 }

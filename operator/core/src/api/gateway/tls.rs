@@ -3,7 +3,7 @@
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::names;
+use crate::api::{defaults::number, names};
 
 /// TLS of the hosts. If unset, the stack serves HTTP only. A renewed certificate takes effect without a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -39,7 +39,7 @@ pub struct GatewayTls {
 #[serde(rename_all = "camelCase")]
 pub struct Hsts {
     /// Time for which browsers remember to use HTTPS only. 0 makes them forget it.
-    #[serde(default = "default_max_age")]
+    #[serde(default = "number::<31_536_000>")]
     #[schemars(range(min = 0, max = 63_072_000))]
     pub max_age_seconds: i32,
     /// Applies to every subdomain of the host as well when true.
@@ -52,8 +52,4 @@ pub struct Hsts {
 
 fn default_redirect() -> bool {
     true
-}
-
-fn default_max_age() -> i32 {
-    31_536_000
 }

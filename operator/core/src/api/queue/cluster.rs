@@ -5,7 +5,7 @@ use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::api::{names, schema};
+use crate::api::{defaults::number, names, schema};
 
 /// A RabbitMQ cluster that survives the loss of a node. The operator writes the RabbitmqCluster `<stack>-mq`, and RabbitMQ's
 /// cluster operator, which has to be installed, runs it. A stack gets or loses this field only while it is paused, because
@@ -17,7 +17,7 @@ pub struct QueueCluster {
     /// Number of members, 1, 3, 5 or 7: a queue works while more than half of them do, so an even number survives no more
     /// losses than one member less. It can grow. It cannot shrink, because the members that go would take their copies of
     /// the jobs along.
-    #[serde(default = "replicas")]
+    #[serde(default = "number::<3>")]
     #[schemars(range(min = 1, max = 7))]
     #[x_kube(validation = Rule::new("self % 2 == 1").message(
         "queue.rabbitmqCluster.replicas is even: write 1, 3, 5 or 7, because a queue needs more than half of its members, and an even number survives no more losses than one less"
@@ -42,10 +42,6 @@ pub struct QueueCluster {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub template: Option<Map<String, Value>>,
-}
-
-fn replicas() -> i32 {
-    3
 }
 
 /// Returns the rule that a queue has one kind of broker.
