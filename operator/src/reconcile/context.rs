@@ -13,7 +13,9 @@ use parking_lot::{Mutex, RwLock};
 use shortener_operator_core::{
     model::{
         defaults::Defaults,
-        metadata::{FIELD_MANAGER, StackIdentity, StackKey},
+        kinds::Deletion,
+        metadata::{Component, FIELD_MANAGER, StackIdentity, StackKey, component_name},
+        ownership::is_ours,
         stack::EndToEndTarget,
     },
     plan::conditions::Attempts,
@@ -27,7 +29,7 @@ use crate::{
         drills::Drills,
         entry_points::EntryPoints,
         hosts::Hosts,
-        inventory::{Inventory, is_listed},
+        inventory::{Child, Inventory, is_listed},
     },
     probes::{Probes, stores::Backends},
     rabbitmq::queues::Queues,
@@ -108,6 +110,29 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// Returns the watched object of a component.
+    pub fn child<K: Child>(
+        &self,
+        identity: &StackIdentity,
+        component: Component,
+    ) -> Option<Arc<K::Kept>> {
+        let name = component_name(&identity.name, component);
+        self.inventory.kept::<K>(&identity.namespace, &name)
+    }
+
+    /// Returns the watched object of a component, if it belongs to the stack and is not being deleted.
+    pub fn own_child<K: Child>(
+        &self,
+        identity: &StackIdentity,
+        component: Component,
+        deletion: Deletion,
+    ) -> Option<Arc<K::Kept>> {
+        let live = self.child::<K>(identity, component)?;
+        let meta = live.meta();
+        let stays = meta.deletion_timestamp.is_none() && is_ours(meta, identity, deletion);
+        stays.then_some(live)
+    }
+
     /// Returns a stack, if it exists and this operator reconciles it.
     pub fn own_stack(&self, stack: &ObjectRef<GuardedStack>) -> Option<Arc<GuardedStack>> {
         let found = self.stacks.get(stack)?;

@@ -6,7 +6,7 @@ use kube::runtime::reflector::ObjectRef;
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
-        metadata::{Component, StackIdentity, component_name},
+        metadata::{Component, StackIdentity},
         stack::{Drain, ValidatedStack},
     },
     plan::{
@@ -98,8 +98,7 @@ fn stores(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack) {
 /// Exports if the last removal of expired data that was due has succeeded.
 fn purge(scope: &Scope, validated: &ValidatedStack) {
     let (namespace, stack) = validated.identity.key();
-    let name = component_name(&stack, Component::Purge);
-    let live = scope.inventory.kept::<CronJob>(&namespace, &name);
+    let live = scope.child::<CronJob>(&validated.identity, Component::Purge);
     let succeeded = live.and_then(|live| has_succeeded(&live));
     let metrics = &scope.context.metrics;
     metrics.purged(&namespace, &stack, succeeded);

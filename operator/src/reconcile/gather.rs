@@ -35,8 +35,8 @@ use shortener_operator_core::{
         },
         failure::StepFailure,
         kinds::Deletion,
-        metadata::{Component, StackIdentity, component_name, is_for_backups, is_usable_by_stacks},
-        ownership::{Ownership, ownership},
+        metadata::{Component, StackIdentity, is_for_backups, is_usable_by_stacks},
+        ownership::is_ours,
         pooler::{self, Pooler},
         rabbitmq_cluster::{self, RabbitmqCluster},
     },
@@ -243,14 +243,9 @@ async fn own_key(
 /// Returns the Deployments of the stack's own programs that exist.
 fn programs(scope: &Scope, identity: &StackIdentity) -> BTreeMap<Component, Arc<Deployment>> {
     let live = [Component::App, Component::Worker, Component::Webhooks].map(|component| {
-        let name = component_name(&identity.name, component);
-        let live = scope
-            .inventory
-            .kept::<Deployment>(&identity.namespace, &name);
-        let ours = live.filter(|live| {
-            ownership(&live.metadata, identity, Deletion::Pruned) == Ownership::Ours
-        });
-        Some((component, ours?))
+        let live = scope.child::<Deployment>(identity, component)?;
+        let ours = is_ours(&live.metadata, identity, Deletion::Pruned);
+        ours.then_some((component, live))
     });
     live.into_iter().flatten().collect()
 }

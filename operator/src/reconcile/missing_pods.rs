@@ -9,10 +9,7 @@ use k8s_openapi::api::{apps::v1::StatefulSet, events::v1::Event};
 use kube::{Api, ResourceExt, api::ListParams};
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{
-        live::Live,
-        metadata::{StackIdentity, component_name},
-    },
+    model::{live::Live, metadata::StackIdentity},
     plan::conditions::reported_failure,
 };
 use tokio::time::timeout;
@@ -41,9 +38,7 @@ pub(super) async fn follow(
     let workloads = live.workloads.iter_mut();
     let lacking = workloads.filter(|(_, workload)| workload.lacks_pods());
     let reads = lacking.filter_map(|(component, workload)| {
-        let name = component_name(&identity.name, *component);
-        let inventory = &scope.inventory;
-        let set = inventory.kept::<StatefulSet>(&identity.namespace, &name)?;
+        let set = scope.child::<StatefulSet>(identity, *component)?;
         Some(async move {
             let told = read(scope, &set).await;
             let unknown = matches!(told, Ok(None));

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{
     kinds::Deletion,
     metadata::{Component, FIELD_MANAGER, StackIdentity, component_name},
-    ownership::{Ownership, ownership},
+    ownership::is_ours,
     stack::Rival,
 };
 
@@ -55,8 +55,7 @@ pub fn rival(all: &[Arc<HorizontalPodAutoscaler>], identity: &StackIdentity) -> 
         let target = autoscaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
         let is_its = target.is_some_and(|target| target.kind == "Deployment" && target.name == app);
         let meta = &autoscaler.metadata;
-        let is_own = autoscaler.name_any() == app
-            && ownership(meta, identity, Deletion::Pruned) == Ownership::Ours;
+        let is_own = autoscaler.name_any() == app && is_ours(meta, identity, Deletion::Pruned);
         is_its && !is_own && meta.deletion_timestamp.is_none()
     });
     found.map(|autoscaler| Rival {

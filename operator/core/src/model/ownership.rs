@@ -42,6 +42,11 @@ pub fn ownership(meta: &ObjectMeta, identity: &StackIdentity, deletion: Deletion
     }
 }
 
+/// Returns true when an object belongs to the stack.
+pub fn is_ours(meta: &ObjectMeta, identity: &StackIdentity, deletion: Deletion) -> bool {
+    ownership(meta, identity, deletion) == Ownership::Ours
+}
+
 /// Returns true when an object without a controller has the marks of the stack's children.
 fn is_marked(meta: &ObjectMeta, identity: &StackIdentity, deletion: Deletion) -> bool {
     match deletion {

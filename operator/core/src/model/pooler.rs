@@ -16,7 +16,7 @@ use crate::model::{
     cloud_native_pg,
     kinds::Deletion,
     metadata::{Component, StackIdentity, component_of},
-    ownership::{Ownership, ownership},
+    ownership::is_ours,
     pod_uses,
 };
 
@@ -88,14 +88,12 @@ pub fn is_in_use(
     programs: &BTreeMap<Component, Arc<Deployment>>,
     pods: &[Arc<Pod>],
 ) -> bool {
-    let is_ours = live.is_some_and(|live| {
-        ownership(&live.metadata, identity, Deletion::Pruned) == Ownership::Ours
-    });
+    let exists = live.is_some_and(|live| is_ours(&live.metadata, identity, Deletion::Pruned));
     let ends = pods.iter().any(|pod| {
         pod.metadata.deletion_timestamp.is_some()
             && programs.contains_key(&component_of(&pod.metadata))
     });
-    is_ours && (ends || programs.values().any(|program| may_use(program)))
+    exists && (ends || programs.values().any(|program| may_use(program)))
 }
 
 /// Returns true when the pods of a program use the pooler, or when those of an earlier template may exist.

@@ -9,8 +9,8 @@ use kube::{
 use serde_json::json;
 use shortener_operator_core::model::{
     kinds::Deletion,
-    metadata::{Component, FIELD_MANAGER, component_name},
-    ownership::{Ownership, ownership},
+    metadata::{Component, FIELD_MANAGER},
+    ownership::is_ours,
 };
 
 use super::{
@@ -28,16 +28,15 @@ impl Pass<'_> {
     }
 
     async fn suspend_one(&mut self, component: Component) {
-        let name = component_name(&self.identity.name, component);
-        let inventory = &self.scope.inventory;
-        let live = inventory.kept::<CronJob>(&self.identity.namespace, &name);
+        let live = self.scope.child::<CronJob>(self.identity, component);
         let Some(live) = live.filter(|live| {
             let spec = live.spec.as_ref();
             spec.is_some_and(|spec| spec.suspend != Some(true))
-                && ownership(live.meta(), self.identity, Deletion::Pruned) == Ownership::Ours
+                && is_ours(live.meta(), self.identity, Deletion::Pruned)
         }) else {
             return;
         };
+        let name = live.name_any();
         // The uid restricts the write to this very object.
         let change = Patch::Merge(json!({
             "metadata": {"uid": live.uid()}, "spec": {"suspend": true},

@@ -13,7 +13,7 @@ use serde_json::json;
 use shortener_operator_core::model::{
     kinds::{Deletion, data_name},
     metadata::{Component, FIELD_MANAGER, component_of},
-    ownership::{ABSENT_OWNER_UID, Ownership, ownership},
+    ownership::{ABSENT_OWNER_UID, Ownership, is_ours, ownership},
 };
 
 use super::{
@@ -111,7 +111,7 @@ impl Pass<'_> {
             let (name, meta) = (kept.name_any(), kept.meta());
             if self.wanted.contains(&(kind::<K>(), name.clone()))
                 || self.held.contains(&component_of(meta))
-                || ownership(meta, self.identity, Deletion::Pruned) != Ownership::Ours
+                || !is_ours(meta, self.identity, Deletion::Pruned)
                 || meta.deletion_timestamp.is_some()
             {
                 continue;
@@ -155,7 +155,7 @@ impl Pass<'_> {
         live.is_some_and(|live| {
             let live = live.meta();
             live.deletion_timestamp.is_none()
-                && ownership(live, self.identity, Deletion::Retained) == Ownership::Ours
+                && is_ours(live, self.identity, Deletion::Retained)
                 && self.owners(live, fate).is_some()
         })
     }

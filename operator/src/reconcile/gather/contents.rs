@@ -11,10 +11,8 @@ use shortener_operator_core::{
         facts::{PodContents, ReadSecret, ReadSecrets},
         failure::StepFailure,
         kinds::Deletion,
-        metadata::{
-            CONFIG_CHECKSUM, Component, StackIdentity, component_name, is_usable_by_stacks,
-        },
-        ownership::{Ownership, ownership},
+        metadata::{CONFIG_CHECKSUM, Component, StackIdentity, is_usable_by_stacks},
+        ownership::is_ours,
         pod_uses::HasPods,
     },
     plan::references,
@@ -66,18 +64,17 @@ pub(super) async fn contents(
 
 /// Returns the checksum of the content in the live pod template of a component.
 fn applied(scope: &Scope, identity: &StackIdentity, component: Component) -> Option<String> {
-    let name = component_name(&identity.name, component);
-    let deployment = applied_to::<Deployment>(scope, identity, &name);
-    deployment.or_else(|| applied_to::<StatefulSet>(scope, identity, &name))
+    let deployment = applied_to::<Deployment>(scope, identity, component);
+    deployment.or_else(|| applied_to::<StatefulSet>(scope, identity, component))
 }
 
 fn applied_to<K: Child<Kept = K> + HasPods>(
     scope: &Scope,
     identity: &StackIdentity,
-    name: &str,
+    component: Component,
 ) -> Option<String> {
-    let live = scope.inventory.kept::<K>(&identity.namespace, name)?;
-    let ours = ownership(live.meta(), identity, Deletion::Pruned) == Ownership::Ours;
+    let live = scope.child::<K>(identity, component)?;
+    let ours = is_ours(live.meta(), identity, Deletion::Pruned);
     let template = live.template().filter(|_| ours)?;
     let annotations = template.metadata.as_ref()?.annotations.as_ref()?;
     find_of_user(annotations.get(CONFIG_CHECKSUM)?).map(str::to_owned)

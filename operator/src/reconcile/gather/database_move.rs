@@ -15,12 +15,11 @@ use shortener_operator_core::{
         facts::{ClaimFact, MoveFacts},
         kinds::Deletion,
         metadata::{Component, StackIdentity, component_name},
-        ownership::{Ownership, ownership},
     },
 };
 
 use super::{read_secret, store};
-use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
+use crate::reconcile::context::Scope;
 
 /// Reads the objects of a move of the links to a Cluster. Of a stack that asks for none, only the server matters, from which a
 /// move may have taken the writes.
@@ -30,7 +29,7 @@ pub(super) async fn facts(
     identity: &StackIdentity,
 ) -> Result<MoveFacts, kube::Error> {
     let mut facts = MoveFacts {
-        server: own::<StatefulSet>(scope, identity, Component::Postgres, Deletion::Pruned),
+        server: scope.own_child::<StatefulSet>(identity, Component::Postgres, Deletion::Pruned),
         ..MoveFacts::default()
     };
     if stack.spec.database.cloud_native_pg.is_none() {
@@ -39,12 +38,12 @@ pub(super) async fn facts(
     let (inventory, namespace) = (&scope.inventory, &identity.namespace);
     let name = cloud_native_pg::name(&identity.name);
     facts.cluster = inventory.kept::<Cluster>(namespace, &name);
-    facts.comparison = own::<Deployment>(scope, identity, Component::Move, Deletion::Pruned);
+    facts.comparison = scope.own_child::<Deployment>(identity, Component::Move, Deletion::Pruned);
     facts.claim = match &facts.server {
         Some(_) => store::claim(scope, identity, Component::Postgres).await?,
         None => {
             let (component, deletion) = (Component::Postgres, Deletion::Retained);
-            let own = own::<PersistentVolumeClaim>(scope, identity, component, deletion);
+            let own = scope.own_child::<PersistentVolumeClaim>(identity, component, deletion);
             own.as_deref().map(ClaimFact::of)
         }
     };
@@ -60,18 +59,4 @@ pub(super) async fn facts(
         }
     }
     Ok(facts)
-}
-
-/// Returns the object of a component, if there is one that belongs to the stack and is not being deleted.
-fn own<K: Child<Kept = K>>(
-    scope: &Scope,
-    identity: &StackIdentity,
-    component: Component,
-    deletion: Deletion,
-) -> Option<Arc<K>> {
-    let name = component_name(&identity.name, component);
-    let live = scope.inventory.kept::<K>(&identity.namespace, &name)?;
-    let meta = live.meta();
-    let ours = ownership(meta, identity, deletion) == Ownership::Ours;
-    (ours && meta.deletion_timestamp.is_none()).then_some(live)
 }

@@ -14,8 +14,7 @@ use shortener_operator_core::{
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
-        metadata::{Component, StackIdentity, component_name},
-        ownership::{Ownership, ownership},
+        metadata::{Component, StackIdentity},
         stack::HostConflict,
     },
     plan::{conditions::has_address, references},
@@ -114,14 +113,6 @@ fn live_parents(scope: &Scope, stack: &ShortenerStack) -> Vec<LiveGateway> {
 }
 
 fn upstream(scope: &Scope, identity: &StackIdentity) -> Option<String> {
-    let name = component_name(&identity.name, Component::App);
-    let service = scope
-        .inventory
-        .kept::<Service>(&identity.namespace, &name)?;
-    if service.metadata.deletion_timestamp.is_some()
-        || ownership(&service.metadata, identity, Deletion::Pruned) != Ownership::Ours
-    {
-        return None;
-    }
+    let service = scope.own_child::<Service>(identity, Component::App, Deletion::Pruned)?;
     service.spec.as_ref()?.cluster_ip.clone()
 }

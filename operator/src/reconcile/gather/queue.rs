@@ -4,14 +4,13 @@ use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
     core::v1::{Pod, Service},
 };
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use shortener_operator_core::{
     api::{Profile, ShortenerStack},
     model::{
         facts::{BrokerFact, ClusterFact, QueueFacts, QueueParts},
         kinds::Deletion,
-        metadata::{COMPONENT_LABEL, Component, StackIdentity, component_name},
-        ownership::{Ownership, ownership},
+        metadata::{COMPONENT_LABEL, Component, StackIdentity},
     },
 };
 
@@ -32,13 +31,13 @@ pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdent
             ..QueueFacts::default()
         };
     }
-    let has_workers = is_ours::<Deployment>(scope, identity, Component::Worker);
+    let has_workers = has::<Deployment>(scope, identity, Component::Worker);
     let parts = QueueParts {
         workers: has_workers,
-        broker: is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq)
+        broker: has::<StatefulSet>(scope, identity, Component::Rabbitmq)
             || (stack.spec.queue.rabbitmq_cluster.is_some()
                 && has_members(scope, identity).unwrap_or(has_workers)),
-        service: is_ours::<Service>(scope, identity, Component::Rabbitmq),
+        service: has::<Service>(scope, identity, Component::Rabbitmq),
     };
     let facts = QueueFacts {
         parts,
@@ -54,21 +53,13 @@ pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdent
 
 /// Returns the number of workers that their Deployment asks for, if it exists.
 fn workers(scope: &Scope, identity: &StackIdentity) -> Option<i32> {
-    let name = component_name(&identity.name, Component::Worker);
-    let live = scope
-        .inventory
-        .kept::<Deployment>(&identity.namespace, &name)?;
+    let live = scope.child::<Deployment>(identity, Component::Worker)?;
     live.spec.as_ref()?.replicas
 }
 
-fn is_ours<K: Child>(scope: &Scope, identity: &StackIdentity, component: Component) -> bool {
-    let name = component_name(&identity.name, component);
-    let kept = scope.inventory.kept::<K>(&identity.namespace, &name);
-    kept.is_some_and(|kept| {
-        let meta = kept.meta();
-        meta.deletion_timestamp.is_none()
-            && ownership(meta, identity, Deletion::Pruned) == Ownership::Ours
-    })
+fn has<K: Child>(scope: &Scope, identity: &StackIdentity, component: Component) -> bool {
+    let own = scope.own_child::<K>(identity, component, Deletion::Pruned);
+    own.is_some()
 }
 
 /// Returns true when the stack's RabbitmqCluster has members, or is to have some; `None` while the kind is not listed, as
@@ -82,10 +73,7 @@ fn has_members(scope: &Scope, identity: &StackIdentity) -> Option<bool> {
 /// Returns true when every pod of the app that could publish is gone: the pods of the old template, and the
 /// terminating pods that finish their last requests.
 fn closed(scope: &Scope, identity: &StackIdentity) -> bool {
-    let name = component_name(&identity.name, Component::App);
-    let app = scope
-        .inventory
-        .kept::<Deployment>(&identity.namespace, &name);
+    let app = scope.child::<Deployment>(identity, Component::App);
     let mut pods = scope
         .inventory
         .of_stack::<Pod>(&identity.namespace, &identity.name)

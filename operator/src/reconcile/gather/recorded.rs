@@ -14,8 +14,8 @@ use shortener_operator_core::{
     api::{ShortenerStack, UpgradePolicy},
     model::{
         kinds::Deletion,
-        metadata::{Component, StackIdentity, component_name},
-        ownership::{Ownership, ownership},
+        metadata::{Component, StackIdentity},
+        ownership::is_ours,
         record::PodRecord,
     },
 };
@@ -33,11 +33,10 @@ pub(super) fn records(
         return BTreeMap::new();
     }
     let record = |component| {
-        let name = component_name(&identity.name, component);
-        let live = metadata::<Deployment>(scope, identity, &name)
-            .or_else(|| metadata::<StatefulSet>(scope, identity, &name))
-            .or_else(|| metadata::<CronJob>(scope, identity, &name))?;
-        let ours = ownership(&live, identity, Deletion::Pruned) == Ownership::Ours;
+        let live = metadata::<Deployment>(scope, identity, component)
+            .or_else(|| metadata::<StatefulSet>(scope, identity, component))
+            .or_else(|| metadata::<CronJob>(scope, identity, component))?;
+        let ours = is_ours(&live, identity, Deletion::Pruned);
         let record = PodRecord::of(&live).filter(|_| ours)?;
         Some((component, record))
     };
@@ -47,7 +46,11 @@ pub(super) fn records(
         .collect()
 }
 
-fn metadata<K: Child>(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<ObjectMeta> {
-    let live = scope.inventory.kept::<K>(&identity.namespace, name)?;
+fn metadata<K: Child>(
+    scope: &Scope,
+    identity: &StackIdentity,
+    component: Component,
+) -> Option<ObjectMeta> {
+    let live = scope.child::<K>(identity, component)?;
     Some(live.meta().clone())
 }

@@ -108,9 +108,7 @@ async fn managed(
             None => CredentialState::Generated(generated(stores::keys(component))),
         },
     };
-    let running = scope
-        .inventory
-        .kept::<StatefulSet>(&identity.namespace, &name);
+    let running = scope.child::<StatefulSet>(identity, component);
     let claim = match component {
         Component::Cache => None,
         _ => claim(scope, identity, component).await?,

@@ -4,7 +4,7 @@ use crate::model::{
     cloud_native_pg::{Cluster, is_vulnerable},
     kinds::Deletion,
     metadata::StackIdentity,
-    ownership::{Ownership, ownership},
+    ownership::is_ours,
     rabbitmq_cluster::{MEMBERS_BEFORE, MOST_MEMBERS, RabbitmqCluster},
 };
 
@@ -29,10 +29,7 @@ impl ClusterFact {
         if let Some(version) = version.filter(|version| is_vulnerable(version)) {
             return Self::Vulnerable(version.to_owned());
         }
-        let is_ours = |live: &&Cluster| {
-            ownership(&live.metadata, identity, Deletion::Retained) == Ownership::Ours
-        };
-        match live.filter(is_ours) {
+        match live.filter(|live| is_ours(&live.metadata, identity, Deletion::Retained)) {
             Some(cluster) if cluster.has_started() => Self::Started,
             // That of others is reported when the operator cannot write it.
             other => Self::Starting(other.and_then(Cluster::phase)),
@@ -70,10 +67,7 @@ impl BrokerFact {
 
     /// Returns the fact about the live RabbitmqCluster of the name, if there is one.
     pub fn of(live: Option<&RabbitmqCluster>, identity: &StackIdentity) -> Self {
-        let is_ours = |live: &&RabbitmqCluster| {
-            ownership(&live.metadata, identity, Deletion::Retained) == Ownership::Ours
-        };
-        let live = live.filter(is_ours);
+        let live = live.filter(|live| is_ours(&live.metadata, identity, Deletion::Retained));
         let state = match live {
             Some(cluster) if cluster.has_started() => ClusterFact::Started,
             other => ClusterFact::Starting(other.and_then(RabbitmqCluster::phase)),
