@@ -206,60 +206,40 @@ pub enum ValidateError {
 impl ValidateError {
     /// Returns the reason for conditions and metrics.
     pub fn reason(&self) -> &'static str {
-        match self {
-            Self::UnknownRequest { .. } => "UnknownRequest",
-            Self::CredentialsMissing { .. } => "CredentialsMissing",
-            Self::DataTerminating { .. } => "DataTerminating",
-            Self::CredentialsIncomplete { .. } => "CredentialsIncomplete",
-            Self::CredentialsUnusable { .. } => "CredentialsUnusable",
-            Self::SecretNotFound { .. } | Self::HeadersNotFound(_) => "SecretNotFound",
-            Self::SecretNotUsable { .. } => "SecretNotUsable",
-            Self::ClaimNotUsable(_) => "ClaimNotUsable",
-            Self::NotASize { .. } => "NotASize",
-            Self::NotALabel { .. } => "NotALabel",
-            Self::NotAnAnnotation { .. } => "NotAnAnnotation",
-            Self::NoGateway => "NoGateway",
-            Self::TargetIsOwn { .. } => "TargetIsOwn",
-            Self::PodTemplate { .. } => "PodTemplateRefused",
-            Self::Unread(failure) => failure.reason,
-            Self::ClusterTemplate { .. } => "TemplateRefused",
-            Self::ClusterKindMissing(_) => "ClusterKindMissing",
-            Self::ClusterVulnerable(_) => "ClusterVulnerable",
-            Self::ClusterStarting { .. } => "ClusterStarting",
-            Self::Move(problem) => problem.reason(),
-            Self::NameTaken(_) | Self::ClaimTaken { .. } => "NameTaken",
-            Self::VersionRefused { .. } => "VersionRefused",
-        }
+        self.kind().0
     }
 
     /// Returns true when only an edit of the spec helps. An error that depends on another object can resolve without
     /// one.
     pub fn needs_an_edit(&self) -> bool {
+        self.kind().1
+    }
+
+    /// Returns the reason, and true when only an edit of the spec helps.
+    fn kind(&self) -> (&'static str, bool) {
         match self {
-            Self::Move(problem) => problem.needs_an_edit(),
-            Self::UnknownRequest { .. }
-            | Self::NotASize { .. }
-            | Self::NotALabel { .. }
-            | Self::NotAnAnnotation { .. }
-            | Self::NoGateway
-            | Self::TargetIsOwn { .. }
-            | Self::PodTemplate { .. }
-            | Self::ClusterTemplate { .. }
-            | Self::VersionRefused { .. } => true,
-            Self::CredentialsMissing { .. }
-            | Self::DataTerminating { .. }
-            | Self::CredentialsIncomplete { .. }
-            | Self::CredentialsUnusable { .. }
-            | Self::SecretNotFound { .. }
-            | Self::SecretNotUsable { .. }
-            | Self::ClaimNotUsable(_)
-            | Self::HeadersNotFound(_)
-            | Self::Unread(_)
-            | Self::ClusterKindMissing(_)
-            | Self::ClusterVulnerable(_)
-            | Self::ClusterStarting { .. }
-            | Self::NameTaken(_)
-            | Self::ClaimTaken { .. } => false,
+            Self::UnknownRequest { .. } => ("UnknownRequest", true),
+            Self::CredentialsMissing { .. } => ("CredentialsMissing", false),
+            Self::DataTerminating { .. } => ("DataTerminating", false),
+            Self::CredentialsIncomplete { .. } => ("CredentialsIncomplete", false),
+            Self::CredentialsUnusable { .. } => ("CredentialsUnusable", false),
+            Self::SecretNotFound { .. } | Self::HeadersNotFound(_) => ("SecretNotFound", false),
+            Self::SecretNotUsable { .. } => ("SecretNotUsable", false),
+            Self::ClaimNotUsable(_) => ("ClaimNotUsable", false),
+            Self::NotASize { .. } => ("NotASize", true),
+            Self::NotALabel { .. } => ("NotALabel", true),
+            Self::NotAnAnnotation { .. } => ("NotAnAnnotation", true),
+            Self::NoGateway => ("NoGateway", true),
+            Self::TargetIsOwn { .. } => ("TargetIsOwn", true),
+            Self::PodTemplate { .. } => ("PodTemplateRefused", true),
+            Self::Unread(failure) => (failure.reason, false),
+            Self::ClusterTemplate { .. } => ("TemplateRefused", true),
+            Self::ClusterKindMissing(_) => ("ClusterKindMissing", false),
+            Self::ClusterVulnerable(_) => ("ClusterVulnerable", false),
+            Self::ClusterStarting { .. } => ("ClusterStarting", false),
+            Self::Move(problem) => (problem.reason(), problem.needs_an_edit()),
+            Self::NameTaken(_) | Self::ClaimTaken { .. } => ("NameTaken", false),
+            Self::VersionRefused { .. } => ("VersionRefused", true),
         }
     }
 }
