@@ -12,6 +12,7 @@ pub mod events;
 pub mod hosts;
 pub mod inventory;
 pub mod nesting;
+pub mod patches;
 pub mod refusal;
 pub mod request_spans;
 pub mod watch_report;

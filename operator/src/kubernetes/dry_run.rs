@@ -10,14 +10,11 @@ use kube::{
 };
 use serde_json::Value;
 use shortener_operator_core::{
-    model::{
-        kinds::{Kind, kinds},
-        metadata::FIELD_MANAGER,
-    },
+    model::kinds::{Kind, kinds},
     plan::diff::{Changes, ChildName},
 };
 
-use super::refusal::sentence;
+use super::{patches::applying, refusal::sentence};
 
 /// An error that names the changes of which it is unknown whether the API server accepts them.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +42,7 @@ pub async fn confirm(
 ) -> Result<(), Unasked> {
     let params = PatchParams {
         dry_run: true,
-        ..PatchParams::apply(FIELD_MANAGER).force()
+        ..applying()
     };
     let changed: Vec<ChildName> = changes
         .changed

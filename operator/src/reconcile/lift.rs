@@ -2,11 +2,7 @@
 //! cannot be parsed, or of which a part is held. Where the children are applied, they are given back in the same write.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use kube::{
-    Api, Resource, ResourceExt,
-    api::{Patch, PatchParams},
-    core::NamespaceResourceScope,
-};
+use kube::{Api, Resource, ResourceExt, api::Patch, core::NamespaceResourceScope};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shortener_operator_core::{
@@ -14,12 +10,12 @@ use shortener_operator_core::{
     model::{
         cloud_native_pg::{Cluster, HIBERNATION},
         drill::DRILL,
-        metadata::{FIELD_MANAGER, StackIdentity},
+        metadata::StackIdentity,
     },
 };
 
 use super::{Error, context::Scope};
-use crate::kubernetes::refusal;
+use crate::kubernetes::{patches::merging, refusal};
 
 /// Gives back every store that is marked as taken away, unless a drill is active.
 ///
@@ -69,11 +65,7 @@ where
     patch["metadata"]["uid"] = json!(marked.uid());
     let api: Api<K> = Api::namespaced(scope.context.client.clone(), namespace);
     let name = marked.name_any();
-    let params = PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    match api.patch(&name, &params, &Patch::Merge(patch)).await {
+    match api.patch(&name, &merging(), &Patch::Merge(patch)).await {
         Ok(_) => {
             tracing::info!(
                 name,

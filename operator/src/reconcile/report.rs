@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
     Api, Resource, ResourceExt,
-    api::{Patch, PatchParams},
+    api::Patch,
     core::{DynamicObject, error_boundary::InvalidObject, gvk::GroupVersionKind},
     discovery::ApiResource,
     runtime::{
@@ -29,7 +29,10 @@ use tokio::time::timeout;
 
 use super::{Error, apply::observe, context::Scope};
 use crate::{
-    kubernetes::events::{event, publish},
+    kubernetes::{
+        events::{event, publish},
+        patches::applying,
+    },
     server::metrics::BackupMetrics,
 };
 
@@ -64,7 +67,7 @@ pub async fn report(
     let stacks: Api<ShortenerStack> = Api::namespaced(scope.context.client.clone(), &namespace);
     let patch = status_patch(stack.metadata.uid.as_deref(), &name, &new);
     stacks
-        .patch_status(&name, &status_params(), &Patch::Apply(patch))
+        .patch_status(&name, &applying(), &Patch::Apply(patch))
         .await
         .map_err(Error::Status)?;
     // Events are best effort: the status contains the same information.
@@ -124,7 +127,7 @@ pub async fn unreadable(
     if new != previous {
         let patch = status_patch(metadata.uid.as_deref(), name, &new);
         stacks
-            .patch_status(name, &status_params(), &Patch::Apply(patch))
+            .patch_status(name, &applying(), &Patch::Apply(patch))
             .await
             .map_err(Error::Status)?;
     }
@@ -144,10 +147,6 @@ fn readable(status: &Value) -> ShortenerStackStatus {
         });
     }
     from_value(status).unwrap_or_default()
-}
-
-fn status_params() -> PatchParams {
-    PatchParams::apply(FIELD_MANAGER).force()
 }
 
 fn status_patch(uid: Option<&str>, name: &str, status: &ShortenerStackStatus) -> Value {

@@ -11,12 +11,14 @@ use kube::{
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::{SHORT_LINK_FINALIZER, ShortLink},
-    model::metadata::FIELD_MANAGER,
     plan::short_links::{LinkVerdict, is_held, left, status},
 };
 
 use super::Shared;
-use crate::kubernetes::events::{event, publish};
+use crate::kubernetes::{
+    events::{event, publish},
+    patches::applying,
+};
 
 /// Gives a ShortLink whose link was claimed its finalizer.
 ///
@@ -29,7 +31,7 @@ pub(super) async fn hold(shared: &Shared, link: &ShortLink) -> kube::Result<()> 
     let patch = patch(link, json!({"finalizers": [SHORT_LINK_FINALIZER]}), None);
     let _permit = shared.permits.acquire().await;
     let held = api(shared, link)
-        .patch_metadata(&link.name_any(), &params(), &Patch::Apply(patch))
+        .patch_metadata(&link.name_any(), &applying(), &Patch::Apply(patch))
         .await;
     held.map(|_| ())
 }
@@ -72,7 +74,7 @@ pub(super) async fn tell(
     let patch = patch(link, json!({}), Some(json!(status)));
     let _permit = shared.permits.acquire().await;
     let told = api(shared, link)
-        .patch_status(&link.name_any(), &params(), &Patch::Apply(patch))
+        .patch_status(&link.name_any(), &applying(), &Patch::Apply(patch))
         .await;
     told.map(|_| ())
 }
@@ -95,10 +97,6 @@ pub(super) async fn tell_left(
 fn api(shared: &Shared, link: &ShortLink) -> Api<ShortLink> {
     let namespace = link.namespace().unwrap_or_default();
     Api::namespaced(shared.context.client.clone(), &namespace)
-}
-
-fn params() -> PatchParams {
-    PatchParams::apply(FIELD_MANAGER).force()
 }
 
 /// Returns the patch of this very object: one that was created again under its name is left alone.

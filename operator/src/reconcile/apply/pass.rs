@@ -6,10 +6,7 @@ use std::{
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{
-    Api, Resource,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, Resource, api::Patch};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -17,7 +14,7 @@ use shortener_operator_core::model::{
     drift::{FieldChange, differences},
     kinds::Deletion,
     live::Live,
-    metadata::{APPLIED_HASH, Component, FIELD_MANAGER, StackIdentity, component_of},
+    metadata::{APPLIED_HASH, Component, StackIdentity, component_of},
     ownership::{Ownership, ownership},
 };
 use tokio::time::Instant;
@@ -29,7 +26,7 @@ use super::{
     writes::{LastWrite, Remedy},
 };
 use crate::{
-    kubernetes::{inventory::Child, refusal::is_absent},
+    kubernetes::{inventory::Child, patches::applying, refusal::is_absent},
     reconcile::context::Scope,
 };
 
@@ -203,9 +200,8 @@ impl<'a> Pass<'a> {
         }
         sent["apiVersion"] = Value::from(K::api_version(&()));
         sent["kind"] = Value::from(K::kind(&()));
-        let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(sent);
-        let written = self.api::<K>().patch(name, &params, &patch).await?;
+        let written = self.api::<K>().patch(name, &applying(), &patch).await?;
         let (stack, namespace) = (&self.identity.name, &self.identity.namespace);
         tracing::info!(child = %child::<K>(name), %stack, %namespace, "applied");
         let left = differences(&serde_json::to_value(&written)?, &rendered);

@@ -2,22 +2,15 @@
 
 use futures::TryFutureExt;
 use k8s_openapi::api::batch::v1::CronJob;
-use kube::{
-    Resource, ResourceExt,
-    api::{Patch, PatchParams},
-};
+use kube::{Resource, ResourceExt, api::Patch};
 use serde_json::json;
-use shortener_operator_core::model::{
-    kinds::Deletion,
-    metadata::{Component, FIELD_MANAGER},
-    ownership::is_ours,
-};
+use shortener_operator_core::model::{kinds::Deletion, metadata::Component, ownership::is_ours};
 
 use super::{
     error::Cause,
     pass::{Pass, child},
 };
-use crate::kubernetes::refusal::is_absent;
+use crate::kubernetes::{patches::merging, refusal::is_absent};
 
 impl Pass<'_> {
     /// Suspends the CronJobs. The rest of each stays as it is, even where it was edited.
@@ -41,11 +34,7 @@ impl Pass<'_> {
         let change = Patch::Merge(json!({
             "metadata": {"uid": live.uid()}, "spec": {"suspend": true},
         }));
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let cron_jobs = self.api::<CronJob>();
+        let (cron_jobs, params) = (self.api::<CronJob>(), merging());
         let change = cron_jobs.patch(&name, &params, &change);
         match self.limited(change.map_err(Cause::Api)).await {
             Ok(_) => {

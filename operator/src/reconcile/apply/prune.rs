@@ -7,12 +7,12 @@ use k8s_openapi::{
 };
 use kube::{
     Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
+    api::{DeleteParams, Patch, Preconditions, PropagationPolicy},
 };
 use serde_json::json;
 use shortener_operator_core::model::{
     kinds::{Deletion, data_name},
-    metadata::{Component, FIELD_MANAGER, component_of},
+    metadata::{Component, component_of},
     ownership::{ABSENT_OWNER_UID, Ownership, is_ours, ownership},
 };
 
@@ -20,7 +20,7 @@ use super::{
     error::Cause,
     pass::{Pass, child, kind},
 };
-use crate::kubernetes::{inventory::Child, refusal::is_absent};
+use crate::kubernetes::{inventory::Child, patches::merging, refusal::is_absent};
 
 type Prune = for<'p, 's> fn(&'p mut Pass<'s>) -> BoxFuture<'p, ()>;
 type IsPending = for<'p, 's> fn(&'p Pass<'s>, Component, Fate) -> bool;
@@ -191,13 +191,9 @@ impl Pass<'_> {
             return Ok(true);
         };
         let patch = json!({"metadata": {"uid": live.uid, "ownerReferences": owners}});
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
         match self
             .api::<K>()
-            .patch(name, &params, &Patch::Merge(patch))
+            .patch(name, &merging(), &Patch::Merge(patch))
             .await
         {
             Ok(_) => {

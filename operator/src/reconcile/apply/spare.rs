@@ -4,21 +4,18 @@ use std::collections::BTreeSet;
 
 use futures::TryFutureExt;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{
-    Resource, ResourceExt,
-    api::{Patch, PatchParams},
-};
+use kube::{Resource, ResourceExt, api::Patch};
 use serde_json::json;
 use shortener_operator_core::{
     model::{
         desired::Children,
-        metadata::{Component, DELETION_COST, FIELD_MANAGER, component_name},
+        metadata::{Component, DELETION_COST, component_name},
     },
     plan::deletion_costs,
 };
 
 use super::{error::Cause, pass::Pass};
-use crate::kubernetes::refusal::is_absent;
+use crate::kubernetes::{patches::merging, refusal::is_absent};
 
 impl Pass<'_> {
     /// Marks the workers that process a job, so that the others are removed first. If that fails, all of them stay.
@@ -31,11 +28,7 @@ impl Pass<'_> {
             let change = Patch::Merge(json!({"metadata": {
                 "uid": pod.uid(), "annotations": {DELETION_COST: cost},
             }}));
-            let params = PatchParams {
-                field_manager: Some(FIELD_MANAGER.to_owned()),
-                ..PatchParams::default()
-            };
-            let workers = self.api::<Pod>();
+            let (workers, params) = (self.api::<Pod>(), merging());
             let change = workers.patch(&name, &params, &change).map_err(Cause::Api);
             let Err(cause) = self.limited(change).await else {
                 continue;
