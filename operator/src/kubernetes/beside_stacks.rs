@@ -1,6 +1,6 @@
 //! The watch of the objects of a scope that name a stack: ShortLinks and drills.
 
-use std::{collections::BTreeSet, fmt::Debug};
+use std::collections::BTreeSet;
 
 use futures::{
     StreamExt,
@@ -15,43 +15,19 @@ use kube::{
         watcher::{self, Event},
     },
 };
-use serde::de::DeserializeOwned;
 use shortener_operator_core::model::{kinds::Presence, metadata::StackKey};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    inventory::{WATCH_TIMEOUT, served::events},
+    inventory::{Cached, WATCH_TIMEOUT, served::events},
     watch_report::Reports,
 };
 
 /// Number of objects of one page of a list. They are small, and there may be thousands.
 const PAGE: u32 = 250;
 
-/// An object that names a stack.
-pub trait BesideStack:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<K> BesideStack for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
-{
-}
-
 /// The objects of a kind, as their watch sees them.
-pub struct Watched<K: BesideStack> {
+pub struct Watched<K: Cached> {
     /// Those that parse. It fills only while the stream is polled.
     pub store: Store<K>,
     /// The stacks whose objects have changed.
@@ -61,7 +37,7 @@ pub struct Watched<K: BesideStack> {
 }
 
 /// Watches the objects of a scope, once the cluster serves their kind. `target` returns the stack that one names.
-pub fn watch<K: BesideStack>(
+pub fn watch<K: Cached + Resource<Scope = NamespaceResourceScope>>(
     client: &Client,
     reports: Reports<'_>,
     target: fn(&K) -> StackKey,
@@ -94,7 +70,7 @@ pub fn watch<K: BesideStack>(
 }
 
 /// Keeps what an event tells. Returns the stacks that it concerns.
-fn concerned<K: BesideStack>(
+fn concerned<K: Cached>(
     known: &Store<K>,
     writer: &mut Writer<K>,
     event: &Event<K>,
@@ -110,7 +86,7 @@ fn concerned<K: BesideStack>(
 }
 
 /// Returns an event about an object that parses. One that does not must not hold up the others.
-fn readable<K: BesideStack>(event: Event<DeserializeGuard<K>>) -> Option<Event<K>> {
+fn readable<K: Cached>(event: Event<DeserializeGuard<K>>) -> Option<Event<K>> {
     Some(match event {
         Event::Apply(object) => Event::Apply(parsed(object)?),
         Event::Delete(object) => Event::Delete(parsed(object)?),
@@ -121,7 +97,7 @@ fn readable<K: BesideStack>(event: Event<DeserializeGuard<K>>) -> Option<Event<K
 }
 
 /// Returns an object without the metadata that nothing reads.
-fn parsed<K: BesideStack>(DeserializeGuard(object): DeserializeGuard<K>) -> Option<K> {
+fn parsed<K: Cached>(DeserializeGuard(object): DeserializeGuard<K>) -> Option<K> {
     match object {
         Ok(mut object) => {
             let metadata = object.meta_mut();

@@ -3,7 +3,6 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{Api, Resource, ResourceExt, api::Patch, core::NamespaceResourceScope};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -15,7 +14,7 @@ use shortener_operator_core::{
 };
 
 use super::{Error, context::Scope};
-use crate::kubernetes::{patches::merging, refusal};
+use crate::kubernetes::{inventory::Cached, patches::merging, refusal};
 
 /// Gives back every store that is marked as taken away, unless a drill is active.
 ///
@@ -45,18 +44,12 @@ pub(super) async fn lift(
 
 /// Removes the mark of an object together with its effect. The cache may be stale: an object that has changed meanwhile stays
 /// as it is until its change is seen.
-async fn give_back<K>(
+async fn give_back<K: Cached + Resource<Scope = NamespaceResourceScope>>(
     scope: &Scope,
     namespace: &str,
     marked: &K,
     mut patch: Value,
-) -> kube::Result<()>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned,
-{
+) -> kube::Result<()> {
     if !marked.annotations().contains_key(DRILL) {
         return Ok(());
     }
