@@ -15,7 +15,7 @@ pub(in crate::plan) use claim::claim;
 pub(in crate::plan) use condition::ready;
 pub(super) use condition::verdict;
 pub(super) use faults::of_cluster;
-pub(super) use resolve::{RequestedStore, usable, volume};
+pub(super) use resolve::{RequestedStore, check_started, usable, volume};
 pub(in crate::plan) use resolve::{StoreContext, credential};
 pub(in crate::plan) use service::service;
 pub(in crate::plan) use stateful_set::security_context;

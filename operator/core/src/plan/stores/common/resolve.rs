@@ -11,9 +11,10 @@ use crate::{
         access,
         checksum::{self, CHECKSUM_KEY},
         defaults::Defaults,
-        facts::{CredentialState, ExternalAccess, StoreFacts, TlsEntry},
+        facts::{ClusterFact, CredentialState, ExternalAccess, StoreFacts, TlsEntry},
         metadata::{Component, component_name},
         stack::{Credential, ManagedStore, Pod, Store, StoreTls, StoreVolume},
+        store_cluster::Runner,
     },
     plan::{
         error::{MAX_CREDENTIAL, ValidateError},
@@ -126,6 +127,27 @@ impl StoreContext<'_> {
     fn key(&self) -> &[u8] {
         let key = self.checksum_key.data.get(CHECKSUM_KEY);
         key.map(|key| key.0.as_slice()).unwrap_or_default()
+    }
+}
+
+/// Checks that another operator has made the cluster of a store. Before, nothing else of the stack needs its Secrets.
+///
+/// # Errors
+/// Kubernetes lacks the kind, or the cluster is still being made.
+pub(in crate::plan::stores) fn check_started(
+    runner: &'static Runner,
+    cluster: String,
+    fact: &ClusterFact,
+) -> Result<(), ValidateError> {
+    match fact {
+        ClusterFact::Started => Ok(()),
+        ClusterFact::Unserved => Err(ValidateError::ClusterKindMissing(runner)),
+        ClusterFact::Vulnerable(version) => Err(ValidateError::ClusterVulnerable(version.clone())),
+        ClusterFact::Starting(phase) => Err(ValidateError::ClusterStarting {
+            runner,
+            cluster,
+            phase: phase.as_deref().unwrap_or("it has not begun").to_owned(),
+        }),
     }
 }
 

@@ -124,18 +124,9 @@ pub(in crate::plan) fn wanted(
 /// # Errors
 /// The cluster lacks the kind, or the database is still being made.
 pub(super) fn check(stack: &ShortenerStack, fact: &ClusterFact) -> Result<(), ValidateError> {
-    if stack.spec.database.cloud_native_pg.is_none() {
-        return Ok(());
-    }
-    match fact {
-        ClusterFact::Started => Ok(()),
-        ClusterFact::Unserved => Err(ValidateError::ClusterKindMissing(&RUNNER)),
-        ClusterFact::Vulnerable(version) => Err(ValidateError::ClusterVulnerable(version.clone())),
-        ClusterFact::Starting(phase) => Err(ValidateError::ClusterStarting {
-            runner: &RUNNER,
-            cluster: name(&stack.name_any()),
-            phase: phase.as_deref().unwrap_or("it has not begun").to_owned(),
-        }),
+    match stack.spec.database.cloud_native_pg {
+        Some(_) => common::check_started(&RUNNER, name(&stack.name_any()), fact),
+        None => Ok(()),
     }
 }
 

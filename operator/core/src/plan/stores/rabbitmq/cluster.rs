@@ -112,22 +112,9 @@ fn image<'a>(stack: &ShortenerStack, live: Option<&'a LiveBroker>, default: &'a 
 /// # Errors
 /// The cluster lacks the kind, or the broker is still being made.
 pub(super) fn check(stack: &ShortenerStack, fact: &ClusterFact) -> Result<(), ValidateError> {
-    if stack.spec.queue.rabbitmq_cluster.is_none() {
-        return Ok(());
-    }
-    match fact {
-        ClusterFact::Started => Ok(()),
-        ClusterFact::Unserved => Err(ValidateError::ClusterKindMissing(&RUNNER)),
-        ClusterFact::Vulnerable(_) | ClusterFact::Starting(None) => Err(starting(stack, None)),
-        ClusterFact::Starting(phase) => Err(starting(stack, phase.as_deref())),
-    }
-}
-
-fn starting(stack: &ShortenerStack, phase: Option<&str>) -> ValidateError {
-    ValidateError::ClusterStarting {
-        runner: &RUNNER,
-        cluster: name(&stack.name_any()),
-        phase: phase.unwrap_or("it has not begun").to_owned(),
+    match stack.spec.queue.rabbitmq_cluster {
+        Some(_) => common::check_started(&RUNNER, name(&stack.name_any()), fact),
+        None => Ok(()),
     }
 }
 
