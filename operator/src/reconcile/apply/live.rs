@@ -13,12 +13,13 @@ use shortener_operator_core::model::{
     entry_point::EntryPoint,
     gateway_api::HttpRoute,
     live::{Live, Workload},
-    metadata::{Component, StackIdentity, component_name},
+    metadata::{Component, StackIdentity},
+    pod_uses::HasPods,
     pooler::{self, Pooler},
     rabbitmq_cluster::{self, RabbitmqCluster},
 };
 
-use crate::reconcile::context::Scope;
+use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
 /// Time for which the address of an Ingress is waited for. Controllers report one within a minute, or never.
 pub const ADDRESS_PATIENCE: Duration = Duration::from_secs(120);
@@ -50,14 +51,13 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         ..Live::default()
     };
     for component in Component::WITH_PODS {
-        let name = component_name(stack, component);
-        let workload =
-            deployment(scope, identity, &name).or_else(|| stateful_set(scope, identity, &name));
+        let found = workload(scope, identity, component, Workload::of_deployment)
+            .or_else(|| workload(scope, identity, component, Workload::of_stateful_set));
         live.workloads
-            .extend(workload.map(|workload| (component, workload)));
-        let claim = inventory.kept::<PersistentVolumeClaim>(namespace, &name);
+            .extend(found.map(|workload| (component, workload)));
+        let claim = scope.child::<PersistentVolumeClaim>(identity, component);
         live.claims.extend(claim.map(|claim| (component, claim)));
-        let cron_job = inventory.kept::<CronJob>(namespace, &name);
+        let cron_job = scope.child::<CronJob>(identity, component);
         live.cron_jobs
             .extend(cron_job.map(|cron_job| (component, cron_job)));
     }
@@ -69,14 +69,12 @@ fn entry_points(scope: &Scope, identity: &StackIdentity) -> Option<Vec<EntryPoin
     let (namespace, stack) = (identity.namespace.as_str(), identity.name.as_str());
     let of_others = scope.entry_points.of_namespace(namespace)?;
     let deployments = scope.inventory.of_stack::<Deployment>(namespace, stack);
-    let deployments = deployments.iter().filter_map(|live| {
-        let template = &live.spec.as_ref()?.template;
-        EntryPoint::of_template("Deployment", &live.metadata, template)
-    });
+    let deployments = deployments
+        .iter()
+        .filter_map(|live| EntryPoint::of_template("Deployment", &live.metadata, live.template()?));
     let stateful_sets = scope.inventory.of_stack::<StatefulSet>(namespace, stack);
     let stateful_sets = stateful_sets.iter().filter_map(|live| {
-        let template = &live.spec.as_ref()?.template;
-        EntryPoint::of_template("StatefulSet", &live.metadata, template)
+        EntryPoint::of_template("StatefulSet", &live.metadata, live.template()?)
     });
     let all = of_others
         .into_iter()
@@ -107,24 +105,14 @@ fn http_routes(scope: &Scope, identity: &StackIdentity) -> Vec<Arc<HttpRoute>> {
     routes
 }
 
-fn deployment(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<Workload> {
-    let live = scope
-        .inventory
-        .kept::<Deployment>(&identity.namespace, name)?;
-    let written = scope
-        .context
-        .writes
-        .generation::<Deployment>(&live.metadata);
-    Some(Workload::of_deployment(&live, written))
-}
-
-fn stateful_set(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<Workload> {
-    let live = scope
-        .inventory
-        .kept::<StatefulSet>(&identity.namespace, name)?;
-    let written = scope
-        .context
-        .writes
-        .generation::<StatefulSet>(&live.metadata);
-    Some(Workload::of_stateful_set(&live, written))
+/// Returns the state of the workload of a kind that a component has.
+fn workload<K: Child<Kept = K>>(
+    scope: &Scope,
+    identity: &StackIdentity,
+    component: Component,
+    of: fn(&K, i64) -> Workload,
+) -> Option<Workload> {
+    let live = scope.child::<K>(identity, component)?;
+    let written = scope.context.writes.generation::<K>(live.meta());
+    Some(of(&live, written))
 }
