@@ -49,7 +49,7 @@ pub async fn run(probes: Arc<Probes<Attempts>>, dial: Dial, metrics: Metrics) {
         let (dial, metrics, probes) = (dial.clone(), metrics.clone(), probes.clone());
         async move {
             let answer = tried(&dial, &attempts).await?;
-            let enforced = answer == Enforcement::Enforced;
+            let enforced = Some(answer == Enforcement::Enforced);
             let (namespace, name) = &stack;
             probes.while_followed(&stack, || {
                 metrics.probes.policies_enforced(namespace, name, enforced);

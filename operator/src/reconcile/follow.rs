@@ -111,14 +111,15 @@ fn probes(scope: &Scope, validated: &ValidatedStack) {
     let pods = scope.inventory.of_stack::<Pod>(namespace, name);
     let attempts = conditions::attempts(validated, &pods);
     context.sole_entry.follow(&key, attempts);
+    let metrics = &context.metrics.probes;
     // The last result is as true while pods are missing.
     if !conditions::allows_attempts(validated) {
-        context.metrics.probes.forget_policies(namespace, name);
+        metrics.policies_enforced(namespace, name, None);
     }
     let target = conditions::target(validated);
     let untried = target.is_none();
     context.end_to_end.follow(&key, target);
     if untried {
-        context.metrics.probes.forget_end_to_end(namespace, name);
+        metrics.forget_end_to_end(namespace, name);
     }
 }

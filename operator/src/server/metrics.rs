@@ -368,7 +368,7 @@ mod tests {
         metrics.drills("links", "acme", &[drills::tests::drill("Cache", status)]);
         let probes = &metrics.probes;
         probes.end_to_end("links", "acme", Duration::ZERO, true);
-        probes.policies_enforced("links", "acme", true);
+        probes.policies_enforced("links", "acme", Some(true));
     }
 
     /// The tests of the crate `shortener-operator-core` read this file: alerts and panels use these series.
@@ -427,7 +427,9 @@ mod tests {
         metrics
             .probes
             .end_to_end("team-a", "acme", Duration::ZERO, true);
-        metrics.probes.policies_enforced("team-a", "acme", false);
+        metrics
+            .probes
+            .policies_enforced("team-a", "acme", Some(false));
         assert!(
             page(&metrics)
                 .contains("shortener_operator_stack_ready{name=\"acme\",namespace=\"team-a\"} 1")

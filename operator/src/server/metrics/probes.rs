@@ -7,7 +7,7 @@ use prometheus::{
     register_int_gauge_vec_with_registry,
 };
 
-use super::LABELS;
+use super::{LABELS, set};
 
 /// Upper bounds of the histogram of end-to-end probes, in seconds: a link takes milliseconds, a job waits for a worker.
 const BUCKETS: [f64; 9] = [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
@@ -65,16 +65,9 @@ impl ProbeMetrics {
         let _ = self.durations.remove_label_values(&[namespace, stack]);
     }
 
-    /// Records if connections that a stack's NetworkPolicies forbid failed.
-    pub fn policies_enforced(&self, namespace: &str, stack: &str, enforced: bool) {
-        let gauge = self.policies.with_label_values(&[namespace, stack]);
-        gauge.set(enforced.into());
-    }
-
-    /// Removes the metric of the connections that a stack's NetworkPolicies forbid.
-    pub fn forget_policies(&self, namespace: &str, stack: &str) {
-        // The error means that the stack had no such metric.
-        let _ = self.policies.remove_label_values(&[namespace, stack]);
+    /// Sets whether connections that a stack's NetworkPolicies forbid failed; `None` if none is tried.
+    pub fn policies_enforced(&self, namespace: &str, stack: &str, enforced: Option<bool>) {
+        set(&self.policies, &[namespace, stack], enforced.map(i64::from));
     }
 
     /// Removes the metrics of all stacks.
@@ -87,6 +80,6 @@ impl ProbeMetrics {
     /// Removes the metrics of a deleted stack.
     pub(super) fn forget_stack(&self, namespace: &str, stack: &str) {
         self.forget_end_to_end(namespace, stack);
-        self.forget_policies(namespace, stack);
+        self.policies_enforced(namespace, stack, None);
     }
 }
