@@ -55,17 +55,12 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
 
 /// Returns the settings of what a removal leaves, for each program that removes.
 pub(super) fn extent(stack: &ValidatedStack) -> Vec<EnvVar> {
-    let days = [
+    pod::env_of([
         ("PURGE_RETENTION_DAYS", Some(stack.purge.retention_days)),
         ("PURGE_AUDIT_DAYS", stack.purge.audit_days),
         ("PURGE_DOCUMENT_DAYS", stack.purge.document_days),
         ("PURGE_CLICK_DAYS", stack.purge.click_days),
-    ];
-    let days = days
-        .into_iter()
-        .filter_map(|(name, days)| Some((name, days?)));
-    days.map(|(name, days)| pod::env(name, days.to_string()))
-        .collect()
+    ])
 }
 
 #[cfg(test)]

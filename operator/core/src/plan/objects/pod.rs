@@ -267,6 +267,17 @@ pub(in crate::plan) fn env(name: &str, value: impl Into<String>) -> EnvVar {
     referring_env(name, value.into().replace('$', "$$"))
 }
 
+/// Returns the variables of the settings that have a value.
+pub(in crate::plan) fn env_of<T: ToString, const N: usize>(
+    settings: [(&str, Option<T>); N],
+) -> Vec<EnvVar> {
+    let set = settings
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    set.map(|(name, value)| env(name, value.to_string()))
+        .collect()
+}
+
 /// Returns a variable whose value may refer to those before it as `$(NAME)`.
 pub(in crate::plan) fn referring_env(name: &str, value: impl Into<String>) -> EnvVar {
     EnvVar {

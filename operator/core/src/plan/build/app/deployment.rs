@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{MANAGEMENT_PORT, MANAGEMENT_PORT_NAME, PORT, PORT_NAME};
 use crate::{
-    api::{AuthProxySpec, ClientAddress, KeyScope},
+    api::{AuthProxySpec, ClientAddress, KeyScope, RateLimits},
     model::{
         credentials::{JOB_IDS_KEY, MANAGEMENT_KEY, job_ids_name, management_name},
         metadata::Component,
@@ -157,20 +157,8 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
         pod::env("TRUSTED_HOPS", app.trusted_hops.to_string()),
         pod::env("TRUST_INCOMING_TRACE", app.trust_incoming_trace.to_string()),
         pod::env("EXPOSE_METRICS", app.expose_metrics.to_string()),
-        pod::env(
-            "LIMIT_SHORTEN_PER_MINUTE",
-            app.limits.shorten_per_minute.to_string(),
-        ),
-        pod::env("LIMIT_SHORTEN_BURST", app.limits.shorten_burst.to_string()),
-        pod::env(
-            "LIMIT_REQUESTS_PER_SECOND",
-            app.limits.requests_per_second.to_string(),
-        ),
-        pod::env(
-            "LIMIT_REQUESTS_BURST",
-            app.limits.requests_burst.to_string(),
-        ),
     ]);
+    env.extend(limits("LIMIT", &app.limits));
     env.extend(memory::env());
     env.extend(app.auth.iter().flat_map(auth));
     let proxy = app.auth.iter().flat_map(|auth| &auth.proxy);
@@ -199,19 +187,26 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     env
 }
 
+/// Returns the settings of rate limits.
+fn limits(prefix: &str, limits: &RateLimits) -> [EnvVar; 4] {
+    [
+        ("SHORTEN_PER_MINUTE", limits.shorten_per_minute),
+        ("SHORTEN_BURST", limits.shorten_burst),
+        ("REQUESTS_PER_SECOND", limits.requests_per_second),
+        ("REQUESTS_BURST", limits.requests_burst),
+    ]
+    .map(|(name, limit)| pod::env(&format!("{prefix}_{name}"), limit.to_string()))
+}
+
 /// Returns the settings of the keys of clients.
 fn auth(auth: &Auth) -> Vec<EnvVar> {
-    let limits = &auth.limits;
     let protect: Vec<&str> = auth.protect.iter().map(|group| group.as_str()).collect();
-    let limit = |name: &str, limit: i32| pod::env(&format!("AUTH_LIMIT_{name}"), limit.to_string());
-    vec![
+    let mut env = vec![
         pod::env("AUTH_KEYS_DIRECTORY", KEYS),
         pod::env("AUTH_PROTECT", protect.join(",")),
-        limit("SHORTEN_PER_MINUTE", limits.shorten_per_minute),
-        limit("SHORTEN_BURST", limits.shorten_burst),
-        limit("REQUESTS_PER_SECOND", limits.requests_per_second),
-        limit("REQUESTS_BURST", limits.requests_burst),
-    ]
+    ];
+    env.extend(limits("AUTH_LIMIT", &auth.limits));
+    env
 }
 
 /// Returns the settings of the proxy that signs people in. The stack's own nginx knows the addresses of those before it, and
@@ -224,17 +219,16 @@ fn auth_proxy(proxy: &AuthProxySpec, routing: &Routing) -> Vec<EnvVar> {
         .collect();
     let peers = matches!(routing, Routing::IngressNginx { .. });
     let peers = peers.then(|| proxy.trusted_peers.join(","));
-    let variable = |name: &str, value: String| pod::env(&format!("AUTH_PROXY_{name}"), value);
-    [
-        ("SECRET_DIRECTORY", Some(AUTH_PROXY.to_owned())),
-        ("USER_HEADER", Some(proxy.user_header.clone())),
-        ("GROUPS_HEADER", Some(proxy.groups_header.clone())),
-        ("TRUSTED_PEERS", peers),
-        ("SCOPES", Some(json!(scopes).to_string())),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| Some(variable(name, value?)))
-    .collect()
+    pod::env_of([
+        ("AUTH_PROXY_SECRET_DIRECTORY", Some(AUTH_PROXY.to_owned())),
+        ("AUTH_PROXY_USER_HEADER", Some(proxy.user_header.clone())),
+        (
+            "AUTH_PROXY_GROUPS_HEADER",
+            Some(proxy.groups_header.clone()),
+        ),
+        ("AUTH_PROXY_TRUSTED_PEERS", peers),
+        ("AUTH_PROXY_SCOPES", Some(json!(scopes).to_string())),
+    ])
 }
 
 /// Returns the settings of jobs.
@@ -263,7 +257,7 @@ fn links(app: &App) -> Vec<EnvVar> {
     let denied = rules.and_then(|rules| rules.deny_hosts.as_ref());
     let denies_private = rules.is_some_and(|rules| rules.deny_private_addresses);
     let counts = links.clicks.and_then(|clicks| clicks.enabled);
-    let settings = [
+    pod::env_of([
         ("LINKS_ROOT_TARGET", links.root_target.clone()),
         ("LINKS_UNKNOWN_TARGET", links.unknown_target.clone()),
         ("LINKS_EXPIRED_TARGET", links.expired_target.clone()),
@@ -287,11 +281,7 @@ fn links(app: &App) -> Vec<EnvVar> {
             app.console.host.clone().filter(|_| app.console.enabled),
         ),
         ("CLICKS_ENABLED", counts.map(|counts| counts.to_string())),
-    ];
-    let set = settings
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)));
-    set.map(|(name, value)| pod::env(name, value)).collect()
+    ])
 }
 
 /// Returns the values separated by commas, if there are any.
