@@ -54,7 +54,8 @@ pub fn derived_password(key: &[u8], purpose: &str) -> String {
     hexadecimal(mac.finalize().into_bytes().iter())
 }
 
-fn hexadecimal<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
+/// Returns bytes in hexadecimal.
+pub fn hexadecimal<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
     bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use shortener_operator_core::model::{
+    checksum::hexadecimal,
     drift::{FieldChange, differences},
     kinds::Deletion,
     live::Live,
@@ -278,11 +279,7 @@ fn render(object: &impl Serialize) -> Result<(Value, String), serde_json::Error>
         fields.retain(|field, _| field != "apiVersion" && field != "kind");
     }
     let digest = Sha256::digest(rendered.to_string());
-    let hash: String = digest
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = hexadecimal(digest.iter().take(16));
     rendered["metadata"]["annotations"][APPLIED_HASH] = Value::from(hash.clone());
     Ok((rendered, hash))
 }

@@ -43,7 +43,7 @@ pub fn attempts(stack: &ValidatedStack, pods: &[Arc<Pod>]) -> Option<Attempts> {
     let allowed = external::informant(pods).filter(|_| allows_attempts(stack))?;
     let app = (!admits_operator(stack)).then(|| at(allowed.ip(), build::app::PORT));
     let store = store_ports(stack).into_iter().find_map(|(store, port)| {
-        let mut pods = pods::of(pods, store).filter(|pod| external::is_ready(pod));
+        let mut pods = pods::of(pods, store).filter(|pod| pods::is_ready(pod));
         at(address(pods.next()?)?, port)
     });
     let forbidden: Vec<_> = app.flatten().into_iter().chain(store).collect();

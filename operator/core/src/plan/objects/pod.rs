@@ -18,6 +18,7 @@ use k8s_openapi::{
 use sha2::{Digest, Sha256};
 
 use crate::model::{
+    checksum::hexadecimal,
     metadata::{CONFIG_CHECKSUM, Component, component_name, labels, selector},
     stack::{Pod, ValidatedStack},
 };
@@ -337,10 +338,7 @@ pub(in crate::plan) fn resources(requests: [&str; 2], limits: [&str; 2]) -> Reso
 /// Returns the hash of a configuration for the checksum of its pods. A plain hash suffices: a configuration holds no
 /// secret.
 pub(in crate::plan) fn digest(config: &str) -> String {
-    Sha256::digest(config)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hexadecimal(Sha256::digest(config).iter())
 }
 
 /// Returns owned copies of literal strings.

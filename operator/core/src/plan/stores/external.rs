@@ -37,7 +37,7 @@ impl Informant {
     /// Returns the pod to ask among the pods of a stack, if there is one.
     pub fn among(pods: &[Arc<Pod>]) -> Option<Self> {
         let stores = all().flat_map(|store| pods::of(pods, store.component));
-        let ready = stores.filter(|pod| is_ready(pod));
+        let ready = stores.filter(|pod| pods::is_ready(pod));
         let mut stores: Vec<String> = ready.map(|pod| pod.name_any()).collect();
         stores.sort();
         Some(Self {
@@ -55,18 +55,10 @@ pub fn informant(pods: &[Arc<Pod>]) -> Option<SocketAddr> {
 /// Returns the address of a port of the newest pod of the app that is ready, because it has the current settings.
 pub(in crate::plan) fn app_at(pods: &[Arc<Pod>], port: i32) -> Option<SocketAddr> {
     let newest = pods::of(pods, Component::App)
-        .filter(|pod| is_ready(pod))
+        .filter(|pod| pods::is_ready(pod))
         .max_by_key(|pod| (pod.metadata.creation_timestamp.clone(), pod.name_any()))?;
     let address: IpAddr = newest.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;
     Some(SocketAddr::new(address, u16::try_from(port).ok()?))
-}
-
-/// Returns true when a pod is ready.
-pub(in crate::plan) fn is_ready(pod: &Pod) -> bool {
-    let status = pod.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 #[derive(Deserialize)]

@@ -44,6 +44,11 @@ fn with_deleted(pods: &[Arc<Pod>], component: Component) -> impl Iterator<Item =
     pods.iter().filter(its)
 }
 
+/// Returns true when a pod is ready.
+pub(in crate::plan) fn is_ready(pod: &Pod) -> bool {
+    condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
+}
+
 /// Returns the first problem among a component's pods, if there is one. Problems that time often resolves come last.
 pub(in crate::plan) fn problem(live: &Live, component: Component) -> Option<Verdict> {
     let pods = || of(&live.pods, component);
