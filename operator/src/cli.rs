@@ -1,4 +1,4 @@
-//! The operator's command line: `run`, `crd`, `dlq` and `plan`. People's machines have another program, `kubectl
+//! The operator's command line: `run`, `crd` and `plan`. People's machines have another program, `kubectl
 //! shortener`, whose command line is in [`kubectl`].
 
 pub mod app_pod;
@@ -17,7 +17,6 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use dlq::Dlq;
 use plan::PlanArguments;
 use settings::Settings;
 
@@ -91,8 +90,6 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t)]
         format: CrdFormat,
     },
-    /// List, show, replay or delete dead letters, the jobs that failed for good
-    Dlq(Dlq),
     /// Show what a ShortenerStack in a file would change, who restarts and what data is at risk; change nothing
     Plan(PlanArguments),
 }
@@ -122,9 +119,7 @@ mod tests {
     fn settings(extra: &[&str]) -> Result<Settings, clap::Error> {
         match read(&[&POD, extra].concat())? {
             Command::Run(settings) => Ok(*settings),
-            Command::Crd { .. } | Command::Dlq(_) | Command::Plan(_) => {
-                panic!("not the run command")
-            }
+            Command::Crd { .. } | Command::Plan(_) => panic!("not the run command"),
         }
     }
 

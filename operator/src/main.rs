@@ -1,5 +1,4 @@
-//! The operator's process: parses the command line, then runs the operator or a one-shot command (`crd`, `dlq`,
-//! `plan`).
+//! The operator's process: parses the command line, then runs the operator or a one-shot command (`crd`, `plan`).
 
 use std::{error::Error, process::ExitCode};
 
@@ -7,7 +6,6 @@ use mimalloc::MiMalloc;
 use shortener_operator::{
     cli::{
         Cli, Command,
-        dlq::{self, Dlq},
         plan::{self, PlanArguments, PlanOutcome},
         process::{exit_code, explain, output, print_crd, runtime},
         settings::Settings,
@@ -27,7 +25,6 @@ fn main() -> ExitCode {
     };
     match command {
         Command::Crd { format } => exit_code(print_crd(format, &mut output())),
-        Command::Dlq(command) => exit_code(dead_letters(command)),
         Command::Plan(arguments) => match make_plan(arguments) {
             Ok(outcome) => outcome.into(),
             Err(error) => exit_code(Err(error)),
@@ -43,11 +40,6 @@ fn main() -> ExitCode {
             }
         }
     }
-}
-
-fn dead_letters(command: Dlq) -> Result<(), Box<dyn Error>> {
-    runtime()?.block_on(dlq::run(command, &mut output()))?;
-    Ok(())
 }
 
 fn make_plan(arguments: PlanArguments) -> Result<PlanOutcome, Box<dyn Error>> {

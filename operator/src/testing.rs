@@ -26,6 +26,6 @@ pub fn settings() -> Settings {
     ];
     match Cli::read(arguments.map(Into::into)).unwrap().command {
         Command::Run(settings) => *settings,
-        Command::Crd { .. } | Command::Dlq(_) | Command::Plan(_) => panic!("not the run command"),
+        Command::Crd { .. } | Command::Plan(_) => panic!("not the run command"),
     }
 }

@@ -1,5 +1,7 @@
 //! The address of the cluster under test and the images that it holds.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context, Result, ensure};
 use kube::{Client, config::Kubeconfig};
 
@@ -47,6 +49,11 @@ impl Settings {
             operator: variable("E2E_OPERATOR")?,
             keep_failed: std::env::var("E2E_KEEP").is_ok_and(|value| value == "1"),
         })
+    }
+
+    /// Returns the plugin of kubectl, which lies beside the operator's program.
+    pub fn plugin(&self) -> PathBuf {
+        Path::new(&self.operator).with_file_name("kubectl-shortener")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Dead letters: jobs that become one, and the commands of `operator dlq`.
+//! Dead letters: jobs that become one, and the commands of `kubectl shortener dlq`.
 //!
 //! Specification: 3.2.
 
@@ -70,9 +70,9 @@ fn random_id() -> String {
     format!("01920000-0000-7000-8000-{:012x}", fastrand::u64(..1 << 48))
 }
 
-/// Runs `operator dlq <action>` on the stack.
+/// Runs `kubectl shortener dlq <action>` on the stack.
 pub async fn dlq(shared: &SharedStack, action: &str, arguments: &[&str]) -> Result<String> {
-    let mut command = Command::new(&shared.space.settings.operator);
+    let mut command = Command::new(shared.space.settings.plugin());
     command.args(["dlq", action, &shared.stack.name]);
     command.args(["--namespace", &shared.stack.namespace]);
     let output = command.args(arguments).output();
