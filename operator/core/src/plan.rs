@@ -99,7 +99,6 @@ pub fn check(
 
 impl Checked {
     /// Builds the child objects, which is the second half of [`plan`].
-    #[must_use]
     pub fn build(self) -> Plan {
         let Self {
             mut stack,

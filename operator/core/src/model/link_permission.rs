@@ -28,7 +28,6 @@ impl Refused {
     pub const CODE_NOT_ALLOWED: &str = "CodeNotAllowed";
 
     /// Returns the reason for a condition.
-    #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Namespace { .. } => Self::NAMESPACE_NOT_ALLOWED,

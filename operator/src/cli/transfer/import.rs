@@ -35,7 +35,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// Returns true if the stack has every link of the file.
-    #[must_use]
     pub fn is_complete(self) -> bool {
         self.conflict == 0 && self.invalid == 0
     }

@@ -144,7 +144,6 @@ pub enum Drain {
 
 impl Drain {
     /// Returns the state of a queue that drains.
-    #[must_use]
     pub fn draining(self) -> Option<Draining> {
         match self {
             Self::Draining(draining) => Some(draining),
