@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, future};
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Time};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
@@ -33,7 +33,7 @@ use crate::{
         watch_report::Reports,
     },
     reconcile::{
-        context::{Context, Scope},
+        context::{Context, GuardedStack, Scope},
         gather,
     },
     server::{health::Health, metrics::Metrics},
