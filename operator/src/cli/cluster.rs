@@ -73,7 +73,7 @@ impl Location {
     }
 
     async fn config(&self) -> Result<(Config, String), ConnectError> {
-        let config = match &self.context {
+        let mut config = match &self.context {
             Some(context) => {
                 let options = KubeConfigOptions {
                     context: Some(context.clone()),
@@ -85,6 +85,9 @@ impl Location {
                 .await
                 .map_err(|error| ConnectError::Client(kube::Error::InferConfig(error)))?,
         };
+        // kube would repeat a request that got 429, 503 or 504 until its time limit, so that the answer is never told. A request
+        // that creates something may have been carried out the first time.
+        config.default_retry = false;
         let namespace = self.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
         Ok((config, namespace))

@@ -10,7 +10,7 @@ use shortener_operator_core::api::{
     DrillPhase, DrillPromise, DrillVerdict, DrilledStackRef, DrilledStore, JobReport,
     LONGEST_DRILL, RequestReport, ShortenerDrill, ShortenerDrillSpec, ShortenerDrillStatus,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::cluster::{ConnectError, Stack};
 use crate::kubernetes::refusal::sentence;
@@ -19,8 +19,9 @@ use crate::kubernetes::refusal::sentence;
 const LOOK: Duration = Duration::from_secs(1);
 /// Number of looks after which a drill that no operator has seen is given up.
 const UNSEEN: u32 = 90;
-/// Number of looks in a row that may fail. A drill lasts for minutes, and an API server may restart meanwhile.
-const FAILED: u32 = 60;
+/// Time after the first of several failed looks, after which the drill is given up. A drill lasts for minutes, and an API
+/// server may restart meanwhile. It is no number of looks, because each may wait for its answer for as long.
+const AWAY: Duration = Duration::from_secs(60);
 
 /// Arguments of `drill`.
 #[derive(Debug, Args)]
@@ -141,21 +142,22 @@ async fn follow(
     name: &str,
     out: &mut impl Write,
 ) -> Result<ShortenerDrillStatus, DrillError> {
-    let (mut known, mut looks, mut failed) = (None, 0, 0);
+    let (mut known, mut looks) = (None, 0);
+    let mut away: Option<Instant> = None;
     loop {
         let read = match drills.get_opt(name).await {
             Ok(read) => read,
-            Err(source) if failed == FAILED || is_refused(&source) => {
-                let name = name.to_owned();
-                return Err(DrillError::Read { name, source });
-            }
-            Err(_) => {
-                failed += 1;
+            Err(source) => {
+                let since = *away.get_or_insert_with(Instant::now);
+                if is_refused(&source) || since.elapsed() >= AWAY {
+                    let name = name.to_owned();
+                    return Err(DrillError::Read { name, source });
+                }
                 sleep(LOOK).await;
                 continue;
             }
         };
-        failed = 0;
+        away = None;
         let drill = read.ok_or_else(|| DrillError::Deleted(name.to_owned()))?;
         let status = drill.status.unwrap_or_default();
         if known != status.phase {
@@ -263,7 +265,10 @@ fn exit_code(status: &ShortenerDrillStatus) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
+    use kube::{Client, client::Body};
     use serde_json::json;
+    use tower::service_fn;
 
     use super::*;
     use crate::testing::api_server::{FakeApiServer, Fault};
@@ -338,6 +343,22 @@ verdict: Held
         assert_eq!(followed(Fault::Refuse(503)).await.unwrap(), 0);
         let refused = followed(Fault::Refuse(403)).await.unwrap_err();
         assert!(refused.to_string().contains("cannot read"), "{refused}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_is_slow_to_fail_is_given_up_as_soon_as_a_quick_one() {
+        let silent = service_fn(|_: Request<Body>| async {
+            sleep(LOOK * 25).await;
+            Err::<Response<Body>, _>(std::io::Error::other("no answer"))
+        });
+        let drills: Api<ShortenerDrill> = Api::namespaced(Client::new(silent, "links"), "links");
+        let (mut out, started) = (Vec::new(), Instant::now());
+        let followed = follow(&drills, "mine", &mut out).await;
+        assert!(
+            matches!(followed, Err(DrillError::Read { .. })),
+            "{followed:?}"
+        );
+        assert!(started.elapsed() < AWAY * 2, "{:?}", started.elapsed());
     }
 
     #[test]
