@@ -129,6 +129,10 @@ pub type PlanError = Box<dyn Error>;
 /// # Errors
 /// The file, the cluster or the output cannot be used, or the operator would refuse the spec.
 pub async fn run(arguments: PlanArguments, out: &mut impl Write) -> Result<PlanOutcome, PlanError> {
+    // The parser does not see it if the context stands before the command.
+    if arguments.offline && arguments.location.context.is_some() {
+        return Err("--offline needs no --context: leave one of them out".into());
+    }
     let stack = document::parse(&read(&arguments.file)?)?;
     let flag = arguments.location.namespace.as_deref();
     let report = if arguments.offline {

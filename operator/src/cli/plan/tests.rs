@@ -7,11 +7,14 @@ use serde_json::{Value, json};
 use shortener_operator_core::plan::diff::ChildName;
 
 use super::*;
-use crate::testing::{
-    api_server::{FakeApiServer, Fault},
-    settings,
-    shared::stored_stack,
-    world::{NAMESPACE, World},
+use crate::{
+    cli::kubectl::{Plugin, PluginCommand},
+    testing::{
+        api_server::{FakeApiServer, Fault},
+        settings,
+        shared::stored_stack,
+        world::{NAMESPACE, World},
+    },
 };
 
 #[derive(Debug, Parser)]
@@ -342,6 +345,17 @@ fn the_command_line_needs_a_file_and_explains_its_exit_codes() {
     let help = plan.render_help().to_string();
     assert!(help.contains("3 objects change, and"), "{help}");
     PlanLine::command().debug_assert();
+}
+
+#[tokio::test]
+async fn offline_leaves_no_room_for_a_context_before_the_command() {
+    let line = "kubectl-shortener --context kind plan -f absent.yaml --offline";
+    let plugin = Plugin::try_parse_from(line.split(' ')).unwrap();
+    let PluginCommand::Plan(arguments) = plugin.command else {
+        panic!("not the plan command");
+    };
+    let error = run(arguments, &mut Vec::new()).await.unwrap_err();
+    assert!(error.to_string().contains("--context"), "{error}");
 }
 
 #[test]
