@@ -13,8 +13,8 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use shortener_operator_core::{
-    api::ShortenerStack,
-    model::{facts::HostClaim, gateway_api::HttpRoute, metadata::managed_by_selector},
+    api::{GatewayProvider, ShortenerStack},
+    model::{gateway_api::HttpRoute, metadata::managed_by_selector},
 };
 
 use super::PlanError;
@@ -56,12 +56,19 @@ impl Neighbours {
 
     /// Returns a note if a stack of another namespace may serve a host of this one unseen.
     pub(super) fn note(&self, stack: &ShortenerStack) -> Option<String> {
-        let shares_hosts = HostClaim::of(stack).is_some();
-        (shares_hosts && !self.hidden.is_empty()).then(|| {
+        // A route of the other kind has another entry.
+        let apart = match stack.spec.gateway.provider {
+            GatewayProvider::IngressNginx => HttpRoute::plural(&()),
+            GatewayProvider::GatewayApi => Ingress::plural(&()),
+            GatewayProvider::Standalone => return None,
+        };
+        let hidden = self.hidden.iter().map(String::as_str);
+        let hidden: Vec<&str> = hidden.filter(|kind| *kind != apart).collect();
+        (!hidden.is_empty()).then(|| {
             format!(
                 "whether a stack of another namespace serves a host of this one is unknown: you may not list {} in the \
                  whole cluster",
-                self.hidden.join(", ")
+                hidden.join(", ")
             )
         })
     }
@@ -104,4 +111,39 @@ where
         writer.apply_watcher_event(&Event::Apply(object));
     }
     reader
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::shared::stored_stack;
+
+    #[test]
+    fn the_note_names_only_kinds_that_can_take_a_host_of_the_stack() {
+        let note = |gateway: &Value, hidden: &[&str]| {
+            let hidden = hidden.iter().map(|kind| (*kind).to_owned());
+            let neighbours = Neighbours {
+                stacks: store(Vec::new()),
+                ingresses: store(Vec::new()),
+                routes: store(Vec::new()),
+                hidden: hidden.collect(),
+            };
+            neighbours.note(&stored_stack(json!({"gateway": gateway})))
+        };
+        let nginx = json!({"provider": "IngressNginx"});
+        let api = json!({"provider": "GatewayAPI", "parentRefs": [{"name": "public"}]});
+        assert_eq!(note(&nginx, &["httproutes"]), None);
+        assert_eq!(note(&api, &["ingresses"]), None);
+        let all = ["shortenerstacks", "ingresses", "httproutes"];
+        for (gateway, kinds) in [
+            (nginx, "shortenerstacks, ingresses in"),
+            (api, "shortenerstacks, httproutes in"),
+        ] {
+            let text = note(&gateway, &all).unwrap();
+            assert!(text.contains(kinds), "{text}");
+        }
+        assert_eq!(note(&json!({"provider": "Standalone"}), &all), None);
+    }
 }
