@@ -1,7 +1,7 @@
 //! Completions for kubectl, which runs `kubectl_complete-shortener` with the words after `kubectl shortener` and reads
 //! one completion a line, then a directive. Pure.
 
-use clap::{Command, ValueHint};
+use clap::{Arg, Command, ValueHint};
 
 /// Directive after the completions: the shell adds names of files.
 const FILES: &str = ":0";
@@ -13,18 +13,41 @@ pub fn answer(command: &Command, words: &[String]) -> String {
     let Some((last, before)) = words.split_last() else {
         return format!("{NO_FILES}\n");
     };
-    let at = before
-        .iter()
-        .fold(command, |at, word| at.find_subcommand(word).unwrap_or(at));
-    let mut arguments = at.get_arguments();
-    let takes_files = arguments.any(|argument| argument.get_value_hint() == ValueHint::AnyPath);
-    let directive = match takes_files && !last.starts_with('-') {
+    let (at, argument) = place(command, before);
+    let is_path = argument.is_some_and(|argument| argument.get_value_hint() == ValueHint::AnyPath);
+    let directive = match is_path && !last.starts_with('-') {
         true => FILES,
         false => NO_FILES,
     };
     let mut lines = completions(at, last);
     lines.push(directive.to_owned());
     lines.join("\n") + "\n"
+}
+
+/// Returns the command that words lead to, and the argument that the next word is for.
+fn place<'a>(command: &'a Command, words: &[String]) -> (&'a Command, Option<&'a Arg>) {
+    let (mut at, mut given) = (command, 0);
+    let mut flag: Option<&Arg> = None;
+    for word in words {
+        if flag.take().is_some() {
+            // The word is its value.
+            continue;
+        }
+        if word.starts_with('-') && word != "-" {
+            flag = at.get_opts().find(|option| has_name(option, word));
+        } else if let Some(below) = at.find_subcommand(word) {
+            (at, given) = (below, 0);
+        } else {
+            given += 1;
+        }
+    }
+    (at, flag.or_else(|| at.get_positionals().nth(given)))
+}
+
+fn has_name(option: &Arg, word: &str) -> bool {
+    let long = option.get_long().map(|name| format!("--{name}"));
+    let short = option.get_short().map(|name| format!("-{name}"));
+    [long, short].into_iter().flatten().any(|name| name == word)
 }
 
 fn completions(at: &Command, last: &str) -> Vec<String> {
@@ -69,7 +92,13 @@ mod tests {
             (&["status", "dem"][..], ":4\n"),
             (&["plan", "-f", ""][..], ":0\n"),
             (&["plan", "--fi"][..], "--file\n:4\n"),
+            (&["plan", "-n", ""][..], ":4\n"),
+            (&["plan", "--operator-namespace", ""][..], ":4\n"),
+            (&["export", "demo", "--key-file", ""][..], ":0\n"),
+            (&["export", "demo", "-n", ""][..], ":4\n"),
+            (&["import", ""][..], ":4\n"),
             (&["import", "demo", "links"][..], ":0\n"),
+            (&["-n", "links", "import", "demo", ""][..], ":0\n"),
             (&["__"][..], ":4\n"),
             (&[][..], ":4\n"),
         ] {
