@@ -213,3 +213,37 @@ fn text(value: Option<&Value>) -> String {
         None => "none".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::model::kinds::kinds;
+
+    /// Kinds of children whose changes end no pod. Those of a CronJob end by themselves.
+    const WITHOUT_PODS: [&str; 13] = [
+        "ConfigMap",
+        "CronJob",
+        "HTTPRoute",
+        "Ingress",
+        "NetworkPolicy",
+        "PersistentVolumeClaim",
+        "PodDisruptionBudget",
+        "PrometheusRule",
+        "ReferenceGrant",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+        "ServiceMonitor",
+    ];
+
+    #[test]
+    fn it_is_known_of_every_kind_of_child_what_its_changes_do_to_pods() {
+        let with_pods = KINDS.iter().map(|runs| runs.kind);
+        let known: BTreeSet<String> = with_pods.chain(WITHOUT_PODS).map(str::to_owned).collect();
+        let children: BTreeSet<String> =
+            kinds().into_iter().map(|kind| kind.resource.kind).collect();
+        assert_eq!(children, known);
+    }
+}
