@@ -114,7 +114,6 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
         return Ok(Action::await_change());
     };
     let _running = scope.context.metrics.running();
-    follow::drills(&scope.context, &reference);
     // On the heap, and only from here on: these futures take a hundred kilobytes, and after a start hundreds of stacks wait
     // for their turn.
     match &guarded.0 {
@@ -159,6 +158,7 @@ async fn reconcile_stack(
     scope: &Scope,
 ) -> Result<Action, Error> {
     let identity = StackIdentity::of(stack).ok_or(Error::Incomplete)?;
+    follow::drills(&scope.context, &identity);
     if stack.metadata.deletion_timestamp.is_some() {
         // The garbage collector deletes the children by their owner references, unless they are to outlive the stack.
         lift::lift(scope, &identity, None).await?;

@@ -2,7 +2,6 @@
 //! it with the spec that it has validated.
 
 use k8s_openapi::api::{batch::v1::CronJob, core::v1::Pod};
-use kube::runtime::reflector::ObjectRef;
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
@@ -16,7 +15,7 @@ use shortener_operator_core::{
     },
 };
 
-use super::context::{Context, GuardedStack, Scope};
+use super::context::{Context, Scope};
 use crate::rabbitmq::queues::Target;
 
 /// Registers the stack for all observations.
@@ -75,10 +74,9 @@ pub(super) fn links(scope: &Scope, identity: &StackIdentity) {
     managers.tell(&key);
 }
 
-/// Exports what the statuses of the stack's drills say, also while the stack cannot be read or its reconcile fails.
-pub(super) fn drills(context: &Context, stack: &ObjectRef<GuardedStack>) {
-    let namespace = stack.namespace.clone().unwrap_or_default();
-    let key = (namespace, stack.name.clone());
+/// Exports what the statuses of the stack's drills say, also while the stack cannot be parsed or its reconcile fails.
+pub(super) fn drills(context: &Context, identity: &StackIdentity) {
+    let key = identity.key();
     let drills = context.drills.of_stack(&key);
     context.metrics.drills(&key.0, &key.1, &drills);
 }

@@ -27,7 +27,7 @@ use shortener_operator_core::{
 };
 use tokio::time::timeout;
 
-use super::{Error, apply::observe, context::Scope};
+use super::{Error, apply::observe, context::Scope, follow};
 use crate::{
     kubernetes::{
         events::{event, publish},
@@ -116,6 +116,7 @@ pub async fn unreadable(
     if class.unwrap_or_default() != scope.context.class {
         return Ok(Action::await_change());
     }
+    follow::drills(&scope.context, identity);
     let previous = readable(&live.data["status"]);
     let now = Time(jiff::Timestamp::now());
     let seen = (&previous, &observe(scope, identity));

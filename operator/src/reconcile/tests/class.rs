@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     networking::v1::NetworkPolicy,
 };
 use serde_json::{Value, json};
-use shortener_operator_core::api::ShortenerStack;
+use shortener_operator_core::api::{ShortenerDrill, ShortenerStack};
 
 use super::lifecycle::CHILDREN;
 use crate::testing::{
@@ -143,14 +143,27 @@ async fn the_host_of_a_stack_of_another_class_is_not_taken() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stack_that_does_not_parse_is_reported_by_the_operator_of_its_class() {
+    let drill: ShortenerDrill = serde_json::from_value(json!({
+        "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerDrill",
+        "metadata": {"name": "mine", "namespace": NAMESPACE},
+        "spec": {"stackRef": {"name": "acme"}, "store": "Cache", "seconds": 60},
+        "status": {"phase": "Complete", "verdict": "Held"},
+    }))
+    .unwrap();
     for (operator, writes) in [("", false), ("canary", true)] {
-        let world = World::start_as(operator, FakeApiServer::default());
+        let server = FakeApiServer::default();
+        server.add_kind::<ShortenerDrill>();
+        server.create(&drill);
+        let world = World::start_as(operator, server);
         world
             .server
             .create(&stored_stack(json!({"operatorClass": "canary"})));
         world.edit_spec("acme", |spec| spec["app"]["replicas"] = json!("many"));
         world.settle().await;
         assert_eq!(!world.server.writes().is_empty(), writes, "{operator}");
-        assert_eq!(world.metrics().contains("acme"), writes, "{operator}");
+        let metrics = world.metrics();
+        assert_eq!(metrics.contains("acme"), writes, "{operator}");
+        let of_drill = metrics.contains("shortener_stack_drill");
+        assert_eq!(of_drill, writes, "{operator}");
     }
 }
