@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use crate::{
     cli::settings::Settings,
     drills,
-    kubernetes::{client, definition},
+    kubernetes::{client, definition, refusal},
     leadership::{
         elector::{Election, Elector, Lost},
         fence::FenceLayer,
@@ -52,7 +52,7 @@ pub enum RunError {
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
     /// The address of the API server or the credentials for it are missing or wrong.
-    #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
+    #[error("cannot use the kubeconfig or the service account to connect to the API server: {}", refusal::sentence(.0))]
     Connect(#[from] kube::Error),
     /// The resource definition was replaced by an older one while the operator ran.
     #[error("{0}")]
