@@ -40,7 +40,7 @@ pub use likeness::{alike, await_alike};
 pub use memory::MemoryMeter;
 pub use merge::merge;
 pub use meter::{Meter, Reading};
-pub use node::{freeze_api_server, node_address, node_name};
+pub use node::{Freezer, node_address, node_name};
 pub use operator::{OPERATOR_NAMESPACE, Operator};
 pub use page::{commands, paste};
 pub use pods::{

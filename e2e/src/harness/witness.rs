@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::{Context, Result};
 use futures::StreamExt;
 use kube::{
     Api, ResourceExt,
@@ -20,7 +21,7 @@ use serde_json::Value;
 use shortener_operator_core::model::credentials::DEFINITIONS_KEY;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
-use crate::harness::{Stack, child_kinds};
+use crate::harness::{PATIENCE, Stack, child_kinds};
 
 /// A change of an object.
 #[derive(Clone, Debug)]
@@ -65,6 +66,16 @@ impl Witness {
         let seen = self.seen.wait_for(|seen| seen.len() >= wanted);
         // An operator that has nothing to do makes no change.
         let _ = timeout(limit, seen).await;
+    }
+
+    /// Waits until an object was seen whose name begins with this text, and returns at once then.
+    pub async fn see_named(&mut self, start: &str) -> Result<()> {
+        let seen = self
+            .seen
+            .wait_for(|seen| seen.iter().any(|change| change.name.starts_with(start)));
+        let seen = timeout(PATIENCE, seen).await;
+        seen.with_context(|| format!("no object was seen whose name begins with {start}"))??;
+        Ok(())
     }
 
     /// Returns the number of changes that were seen.

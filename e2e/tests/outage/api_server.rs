@@ -10,8 +10,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, api::LogParams};
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Load, Operator, Provider, Space, Stack, Witness, await_alike, await_within, freeze_api_server,
-    merge, node_name, stopped_with_every_profile,
+    Freezer, Load, Operator, Provider, Space, Stack, Witness, await_alike, await_within, merge,
+    node_name, stopped_with_every_profile,
 };
 use tokio::time::timeout;
 
@@ -37,10 +37,10 @@ async fn an_api_server_that_stands_still_costs_no_redirect_and_no_object() -> Re
             gateway.wait_until_redirects(&code, TARGET).await?;
             let children = uids(&served, |_| true).await?;
             let built = space.stack("built");
-            let witness = Witness::of(&built);
+            let mut witness = Witness::of(&built);
 
             let load = Load::of_redirects(&gateway, &code).await?;
-            let outage = stand_still(space, &built, &witness);
+            let outage = stand_still(space, &built, &mut witness);
             let begun = load
                 .fails_nothing("outage of the API server", outage)
                 .await?;
@@ -66,10 +66,14 @@ async fn an_api_server_that_stands_still_costs_no_redirect_and_no_object() -> Re
     .await
 }
 
-/// Lets the API server stand still while the operator builds a stack. Returns the number of its objects before that.
-async fn stand_still(space: &Space, built: &Stack, witness: &Witness) -> Result<usize> {
+/// Lets the API server stand still as soon as the operator has built the first object of a stack. Returns the number of its
+/// objects before that.
+async fn stand_still(space: &Space, built: &Stack, witness: &mut Witness) -> Result<usize> {
     let node = node_name(&space.client).await?;
+    // Before the stack is applied: the operator may complete it while docker starts a program.
+    let freezer = Freezer::ready(&node, OUTAGE).await?;
     built.apply_undrained(&spec(space)).await?;
+    witness.see_named(&built.name).await?;
     let silent = async {
         await_within(OUTAGE, "the API server does not answer", async || {
             let asked = timeout(SILENCE, space.client.apiserver_version()).await;
@@ -81,7 +85,7 @@ async fn stand_still(space: &Space, built: &Stack, witness: &Witness) -> Result<
         println!("{begun} objects of the stack were there before it");
         anyhow::Ok(begun)
     };
-    let ((), begun) = tokio::try_join!(freeze_api_server(&node, OUTAGE), silent)?;
+    let ((), begun) = tokio::try_join!(freezer.freeze(), silent)?;
     Ok(begun)
 }
 
