@@ -107,7 +107,8 @@ async fn pod_address(shared: &SharedStack, component: &str) -> Result<String> {
 }
 
 /// Tries to open each connection from a new pod. A policy causes silence: a name that does not resolve, or a server that does
-/// not listen and so refuses, would prove nothing.
+/// not listen and so refuses, would prove nothing. A refusal is asked again: kube-proxy refuses as well, while no pod of a
+/// Service is ready.
 async fn probe(
     space: &Space,
     name: &str,
@@ -119,8 +120,12 @@ async fn probe(
     let script = format!(
         "probe() {{
             if [[ $1 == *.svc ]] && ! getent hosts $1 >/dev/null; then echo \"$1 $2 unresolved\"; return; fi
-            timeout 4 bash -c \"exec 3<>/dev/tcp/$1/$2\" 2>/dev/null
-            case $? in 0) echo \"$1 $2 open\" ;; 124) echo \"$1 $2 closed\" ;; *) echo \"$1 $2 refused\" ;; esac
+            for _ in 1 2 3 4 5; do
+                timeout 4 bash -c \"exec 3<>/dev/tcp/$1/$2\" 2>/dev/null
+                case $? in 0) echo \"$1 $2 open\"; return ;; 124) echo \"$1 $2 closed\"; return ;; esac
+                sleep 2
+            done
+            echo \"$1 $2 refused\"
         }}
         {}
         wait",
