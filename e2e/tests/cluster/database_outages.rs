@@ -129,8 +129,9 @@ impl Links {
             self.create(gateway).await?.check_unavailable()?;
             times.push(begin.elapsed());
             let begin = Instant::now();
-            gateway.get("/health").await?;
+            let health = gateway.get("/health").await?;
             others.push(begin.elapsed());
+            ensure!(health.status == 200, "/health: {health:?}");
         }
         let counted = gateway.count(REFUSED_CREATES).await? - counted;
         ensure!(
