@@ -4,7 +4,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 command -v cargo >/dev/null || die "cargo is not installed" "install Rust: https://rustup.rs"
-need_context
+use_context
 claim_target
 # The whole workspace is selected as everywhere, so that its dependencies are compiled only once.
 step "Compile the program (several minutes the first time)" cargo build --profile quick --workspace --example tables

@@ -52,10 +52,10 @@ claim_target() {
 # Prints the names of the cluster's nodes, which are those of their containers.
 nodes() { kind get nodes --name "$CLUSTER_NAME" 2>/dev/null; }
 
-# For scripts that use the cluster of an earlier `make up`.
-need_context() {
-  [[ $(kubectl config current-context 2>/dev/null) == "kind-$CLUSTER_NAME" ]] \
-    || die "kubectl's current context is not kind-$CLUSTER_NAME" "run 'make up', or kubectl config use-context kind-$CLUSTER_NAME"
+# Leads kubectl to the cluster of an earlier `make up`, whatever context and namespace the user chooses.
+use_context() {
+  export KUBECONFIG=$cache/clusters/$CLUSTER_NAME/kubeconfig
+  [[ -s $KUBECONFIG ]] || die "there is no cluster $CLUSTER_NAME" "run 'make up'"
 }
 
 host_triple() { rustc -vV | sed -n 's/^host: //p'; }

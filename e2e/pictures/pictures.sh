@@ -89,7 +89,7 @@ dashboard() {
       -f "$here/dashboard.jq" >"$pictures/dashboard.svg"
 }
 
-need_context
+use_context
 mkdir -p "$pictures"
 step "Compile the plugin of kubectl" cargo build --profile quick --target "$(host_triple)" -p shortener-operator --bin kubectl-shortener
 PATH=$CARGO_TARGET_DIR/$(host_triple)/quick:$PATH
