@@ -60,7 +60,7 @@ function SweepDialog({ action, ids, onDone, onClose }) {
   const { verb, done, explanation, danger } = ACTIONS[action];
   const submit = async (form) => {
     const swept = await post(`/api/admin/dead-letters/${action}`, { ...(ids ? { ids } : { all: true }), reason: reasonOf(form) });
-    const kept = swept.kept > 0 ? ` ${formatNumber(swept.kept)} never were jobs and stay: drop them.` : "";
+    const kept = swept.kept > 0 ? ` Left in place, because they are no jobs: ${formatNumber(swept.kept)}.` : "";
     const gone = swept.missing.length > 0 ? ` ${formatNumber(swept.missing.length)} were no longer there.` : "";
     onDone(`${done}: ${formatNumber(swept.done)}.${kept}${gone}${swept.complete ? "" : " More are left: repeat it."}`);
   };
