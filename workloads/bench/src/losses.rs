@@ -138,7 +138,10 @@ pub fn note(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use shortener_app::metrics::Metrics;
+    use shortener_app::{
+        clicks::ClickMetrics,
+        metrics::{CacheMetrics, Metrics},
+    };
     use shortener_common::{exposition::Format, telemetry::Dropped};
 
     use super::*;
@@ -146,10 +149,11 @@ mod tests {
 
     #[test]
     fn the_app_has_the_series_from_the_first_scrape_on() {
-        let mut metrics = Metrics::default();
-        let _registered = (metrics.with_cache(), metrics.with_clicks());
-        metrics.register(Box::new(Dropped::default()));
-        let text = Format::Classic.encode(metrics.registry()).unwrap();
+        let registry = &mut Metrics::default().registry;
+        CacheMetrics::register(registry);
+        ClickMetrics::register(registry);
+        registry.register_collector(Box::new(Dropped::default()));
+        let text = Format::Classic.encode(registry).unwrap();
         // Only a running log has the first one.
         for series in &SERIES[1..] {
             assert_eq!(load::value(&text, series.name).unwrap(), 0);
