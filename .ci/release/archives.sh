@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes an archive of the tools of each target in $out/bin into $out/files for users: kubectl's plugin, and the operator,
-# whose commands `crd`, `dlq` and `plan` run anywhere. Writes the manifest of the plugin for krew beside them.
+# whose commands `crd` and `plan` run anywhere. Writes the manifest of the plugin for krew beside them.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$cluster_dir/tools.sh" gojq

@@ -23,7 +23,10 @@ pub(super) fn open(options: PgConnectOptions, connections: u32) -> PgPool {
 
 /// Waits for the answer to an operation that was given up. The library does so without a limit, for the quarter of an hour
 /// after which the kernel gives up a machine that is gone. The watcher does not notice that machine if its connection leads
-/// to another one, as behind the Service of a pooler. After an operation that has its answer, nothing is sent.
+/// to another one, as behind the Service of a pooler.
+///
+/// The library's own ping, which follows, has no limit: a connection whose machine is lost within that round trip still waits
+/// for the kernel.
 async fn is_settled(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     match timeout(DATABASE_OPERATION, connection.flush()).await {
         Ok(answered) => answered.map(|()| true),

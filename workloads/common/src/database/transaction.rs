@@ -15,7 +15,7 @@ use crate::time_limits::DATABASE_OPERATION;
 /// The reason why a transaction has a connection.
 const OPEN: &str = "only the end takes the connection";
 
-/// A transaction, which is rolled back unless it is committed.
+/// A transaction, which is rolled back unless it is committed. It has no savepoints: a `begin` on its connection would end it.
 #[derive(Debug)]
 pub struct Transaction {
     /// There until the end.

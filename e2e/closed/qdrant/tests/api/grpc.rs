@@ -45,7 +45,7 @@ fn point(id: u64, vector: [f32; 4], category: &str) -> PointStruct {
     let payload = json!({
         "category": category,
         "rank": id,
-        "even": id % 2 == 0,
+        "even": id.is_multiple_of(2),
         "tags": ["a", null],
         "nested": {"deep": 1.5},
     });
