@@ -8,16 +8,15 @@ use std::{
 
 use parking_lot::RwLock;
 use qdrant_edge::{
-    CountRequest, CreateIndex, DEFAULT_VECTOR_NAME, EdgeConfig, EdgeShard, EdgeVectorParams,
-    FieldIndexOperations, JsonPath, NamedQuery, PayloadFieldSchema, PayloadSchemaType, PointId,
-    PointInsertOperations, PointOperations, PointStructPersisted, QueryEnum, QueryRequest, Record,
-    ScoringQuery, ScrollRequest, UpdateOperation, VectorStructPersisted, WithPayloadInterface,
-    WithVector,
+    CountRequest, CreateIndex as EngineIndex, DEFAULT_VECTOR_NAME, EdgeConfig, EdgeShard,
+    EdgeVectorParams, FieldIndexOperations, JsonPath, NamedQuery, PointId, PointInsertOperations,
+    PointOperations, PointStructPersisted, QueryEnum, QueryRequest, Record, ScoringQuery,
+    ScrollRequest, UpdateOperation, VectorStructPersisted, external::ordered_float::OrderedFloat,
 };
 
 use crate::{
     error::Error,
-    model::{CollectionInfo, Found, Nearest, Point, VectorParams},
+    model::{CollectionInfo, CreateIndex, Fetch, Found, Nearest, Point, Selection, VectorParams},
 };
 
 /// A collection and its files.
@@ -121,27 +120,37 @@ impl Collection {
         ))
     }
 
-    /// Deletes points and returns the number of the operation. An id without a point is ignored.
+    /// Deletes points and returns the number of the operation.
     ///
     /// # Errors
     /// An error of the engine.
-    pub fn delete(&self, ids: Vec<PointId>) -> Result<u64, Error> {
-        self.update(UpdateOperation::PointOperation(
-            PointOperations::DeletePoints { ids },
+    pub fn delete(&self, selection: Selection) -> Result<u64, Error> {
+        self.update(UpdateOperation::PointOperation(match selection {
+            Selection::Points { points } => PointOperations::DeletePoints { ids: points },
+            Selection::Filter { filter } => PointOperations::DeletePointsByFilter(filter),
+        }))
+    }
+
+    /// Creates an index and returns the number of the operation.
+    ///
+    /// # Errors
+    /// An error of the engine.
+    pub fn create_index(&self, index: CreateIndex) -> Result<u64, Error> {
+        self.update(UpdateOperation::FieldIndexOperation(
+            FieldIndexOperations::CreateIndex(EngineIndex {
+                field_name: index.field_name,
+                field_schema: Some(index.field_schema),
+            }),
         ))
     }
 
-    /// Creates an index of keywords on a field of the payload and returns the number of the operation.
+    /// Deletes the index of a field and returns the number of the operation.
     ///
     /// # Errors
     /// An error of the engine.
-    pub fn create_index(&self, field_name: JsonPath) -> Result<u64, Error> {
-        let keyword = PayloadFieldSchema::FieldType(PayloadSchemaType::Keyword);
+    pub fn delete_index(&self, field: JsonPath) -> Result<u64, Error> {
         self.update(UpdateOperation::FieldIndexOperation(
-            FieldIndexOperations::CreateIndex(CreateIndex {
-                field_name,
-                field_schema: Some(keyword),
-            }),
+            FieldIndexOperations::DeleteIndex(field),
         ))
     }
 
@@ -161,25 +170,46 @@ impl Collection {
         self.read(|shard| Ok(shard.scroll(request)?))
     }
 
+    /// Returns the points with the requested ids.
+    ///
+    /// # Errors
+    /// An error of the engine.
+    pub fn fetch(&self, request: Fetch) -> Result<Vec<Record>, Error> {
+        self.read(|shard| {
+            Ok(shard.retrieve(
+                &request.ids,
+                Some(request.with_payload),
+                Some(request.with_vector),
+            )?)
+        })
+    }
+
     /// Returns the points nearest to a vector.
     ///
     /// # Errors
     /// [`Error::BadInput`] for a vector of another length, or an error of the engine.
     pub fn nearest(&self, request: Nearest) -> Result<Found, Error> {
-        self.check_size(&request.vector)?;
-        let vector = NamedQuery::default_dense(request.vector);
+        if let Some(vector) = &request.vector {
+            self.check_size(vector)?;
+        }
+        let offset = request.offset;
         let request = QueryRequest {
             prefetches: Vec::new(),
-            query: Some(ScoringQuery::Vector(QueryEnum::Nearest(vector))),
+            query: request.vector.map(|vector| {
+                ScoringQuery::Vector(QueryEnum::Nearest(NamedQuery::default_dense(vector)))
+            }),
             filter: request.filter,
-            score_threshold: None,
-            limit: request.limit,
+            score_threshold: request.score_threshold.map(OrderedFloat),
+            // A shard ignores the offset: in the real server the collection applies it over all of its shards.
+            limit: request.limit.saturating_add(offset),
             offset: 0,
-            params: None,
-            with_vector: WithVector::Bool(false),
-            with_payload: WithPayloadInterface::Bool(request.with_payload),
+            params: request.params,
+            with_vector: request.with_vector,
+            with_payload: request.with_payload,
         };
-        self.read(|shard| Ok(shard.query(request)?))
+        let mut found = self.read(|shard| Ok(shard.query(request)?))?;
+        found.drain(..offset.min(found.len()));
+        Ok(found)
     }
 
     fn check_size(&self, vector: &[f32]) -> Result<(), Error> {

@@ -28,6 +28,9 @@ pub enum Error {
     /// No collection of this name exists.
     #[error("Not found: Collection `{0}` doesn't exist!")]
     NoCollection(String),
+    /// No point with this id exists.
+    #[error("Not found: {0}")]
+    NoPoint(String),
     /// An error of the engine, or of the disk.
     #[error("Service internal error: {0}")]
     Internal(String),
@@ -42,7 +45,7 @@ impl Error {
             }
             Self::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::CollectionExists(_) => StatusCode::CONFLICT,
-            Self::NoCollection(_) => StatusCode::NOT_FOUND,
+            Self::NoCollection(_) | Self::NoPoint(_) => StatusCode::NOT_FOUND,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -50,7 +53,7 @@ impl Error {
     fn grpc_code(&self) -> Code {
         match self {
             Self::CollectionExists(_) => Code::AlreadyExists,
-            Self::NoCollection(_) => Code::NotFound,
+            Self::NoCollection(_) | Self::NoPoint(_) => Code::NotFound,
             Self::Internal(_) => Code::Internal,
             _ => Code::InvalidArgument,
         }
@@ -67,13 +70,15 @@ impl From<OperationError> for Error {
     fn from(error: OperationError) -> Self {
         let text = error.to_string();
         match error {
+            OperationError::PointIdError { .. } => Self::NoPoint(text),
             OperationError::WrongVectorDimension { .. }
             | OperationError::VectorNameNotExists { .. }
             | OperationError::TypeError { .. }
             | OperationError::TypeInferenceError { .. }
             | OperationError::ValidationError { .. }
             | OperationError::WrongSparse
-            | OperationError::WrongMulti => Self::BadInput(text),
+            | OperationError::WrongMulti
+            | OperationError::MissingRangeIndexForOrderBy { .. } => Self::BadInput(text),
             _ => Self::Internal(text),
         }
     }

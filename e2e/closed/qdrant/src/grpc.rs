@@ -7,10 +7,15 @@ mod filter;
 mod points;
 mod requests;
 
-use std::{sync::Arc, time::Instant};
+use std::{future::Future, sync::Arc, time::Instant};
 
 use anyhow::Context;
-use qdrant_client::qdrant::{collections_server::CollectionsServer, points_server::PointsServer};
+use qdrant_client::qdrant::{
+    HealthCheckReply, HealthCheckRequest,
+    collections_server::CollectionsServer,
+    points_server::PointsServer,
+    qdrant_server::{Qdrant, QdrantServer},
+};
 use tokio::net::TcpListener;
 use tonic::{
     Request, Response, Status,
@@ -18,7 +23,7 @@ use tonic::{
     transport::{Server, ServerTlsConfig, server::TcpIncoming},
 };
 
-use crate::{auth::ApiKey, error::Error, store::Store};
+use crate::{VERSION, auth::ApiKey, error::Error, store::Store};
 
 /// The result of a method: its answer, or a gRPC status.
 type Answer<T> = Result<Response<T>, Status>;
@@ -49,11 +54,25 @@ pub async fn serve(
             .context("the certificate cannot be used")?;
     }
     server
+        .add_service(QdrantServer::new(Health))
         .add_service(InterceptedService::new(collections, guard.clone()))
         .add_service(InterceptedService::new(points, guard))
         .serve_with_incoming_shutdown(TcpIncoming::from(listener), stop)
         .await
         .context("the gRPC server broke")
+}
+
+struct Health;
+
+#[tonic::async_trait]
+impl Qdrant for Health {
+    async fn health_check(&self, _: Request<HealthCheckRequest>) -> Answer<HealthCheckReply> {
+        Ok(Response::new(HealthCheckReply {
+            title: "qdrant - vector search engine".to_owned(),
+            version: VERSION.to_owned(),
+            commit: None,
+        }))
+    }
 }
 
 /// Runs `work`, which uses files, on a thread that may block; `wrap` makes a message of its

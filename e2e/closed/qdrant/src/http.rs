@@ -12,30 +12,40 @@ use axum::{
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::{get, post, put},
+    routing::{delete, get, post, put},
 };
 use serde::Serialize;
 use serde_json::json;
 
 use crate::{VERSION, auth::ApiKey, error::Error, store::Store};
 
-/// Returns all routes. Probes and the version need no key. Any other request is answered with 404, whether its path is
-/// unknown or only its method.
+/// Returns all routes. Probes and the version need no key.
 pub fn router(store: Arc<Store>, key: ApiKey) -> Router {
-    let unknown = || async { StatusCode::NOT_FOUND };
     let guarded = Router::new()
+        .route("/collections", get(collections::list))
         .route(
             "/collections/{name}",
             get(collections::info)
                 .put(collections::create)
                 .delete(collections::delete),
         )
-        .route("/collections/{name}/points", put(points::upsert))
+        .route("/collections/{name}/exists", get(collections::exists))
+        .route("/collections/{name}/index", put(collections::create_index))
+        .route(
+            "/collections/{name}/index/{field}",
+            delete(collections::delete_index),
+        )
+        .route(
+            "/collections/{name}/points",
+            put(points::upsert).post(points::fetch),
+        )
+        .route("/collections/{name}/points/{id}", get(points::one))
+        .route("/collections/{name}/points/delete", post(points::delete))
         .route("/collections/{name}/points/count", post(points::count))
+        .route("/collections/{name}/points/scroll", post(points::scroll))
         .route("/collections/{name}/points/query", post(points::query))
         .route("/collections/{name}/points/search", post(points::search))
-        .fallback(unknown)
-        .method_not_allowed_fallback(unknown)
+        .fallback(|| async { StatusCode::NOT_FOUND })
         .with_state(store)
         .layer(middleware::from_fn_with_state(key, guard));
     Router::new()

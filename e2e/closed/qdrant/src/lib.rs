@@ -1,5 +1,5 @@
 //! A stand-in for the Qdrant server: the real engine (`qdrant-edge`) behind the parts of Qdrant's HTTP
-//! and gRPC API that the project calls. It refuses unsupported requests with an error, so
+//! and gRPC API that the project and its users call. It refuses unsupported requests with an error, so
 //! that none of them seems to work.
 
 pub mod auth;

@@ -3,7 +3,10 @@
 
 use std::{collections::HashMap, num::NonZeroU64};
 
-use qdrant_edge::{Distance, Filter, JsonPath, Payload, PayloadIndexInfo, PointId, ScoredPoint};
+use qdrant_edge::{
+    Distance, Filter, JsonPath, Payload, PayloadFieldSchema, PayloadIndexInfo, PointId,
+    ScoredPoint, SearchParams, VectorStructInternal, WithPayloadInterface, WithVector,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -58,6 +61,16 @@ pub struct CollectionInfo {
     pub indexes: HashMap<JsonPath, PayloadIndexInfo>,
 }
 
+/// An index to create.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateIndex {
+    /// The indexed field of the payload.
+    pub field_name: JsonPath,
+    /// The type of the field.
+    pub field_schema: PayloadFieldSchema,
+}
+
 /// A point to store.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,17 +91,55 @@ pub struct Upsert {
     pub points: Vec<Point>,
 }
 
-/// A query for the points nearest to a vector.
+/// Points to delete.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum Selection {
+    /// By their ids.
+    Points {
+        /// Their ids; an id without a point is ignored.
+        points: Vec<PointId>,
+    },
+    /// By their payloads.
+    Filter {
+        /// The filter that matches them.
+        filter: Filter,
+    },
+}
+
+/// Points to fetch.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fetch {
+    /// Their ids; an id without a point is left out of the answer.
+    pub ids: Vec<PointId>,
+    /// Selects the payload in the answer; none by default.
+    #[serde(default = "nothing")]
+    pub with_payload: WithPayloadInterface,
+    /// Selects the vector in the answer; none by default.
+    #[serde(default, alias = "with_vectors")]
+    pub with_vector: WithVector,
+}
+
+/// A query for the points nearest to a vector; without a vector, all points in the order of their ids.
 #[derive(Debug, Clone)]
 pub struct Nearest {
     /// The vector, with the length that the collection requires.
-    pub vector: Vec<f32>,
+    pub vector: Option<Vec<f32>>,
     /// A filter that every found point must match.
     pub filter: Option<Filter>,
+    /// Parameters of the search.
+    pub params: Option<SearchParams>,
+    /// The worst score that a found point may have.
+    pub score_threshold: Option<f32>,
     /// The maximum number of points.
     pub limit: usize,
-    /// True if the answer has the payloads.
-    pub with_payload: bool,
+    /// Number of points to skip.
+    pub offset: usize,
+    /// Selects the payload in the answer; none by default.
+    pub with_payload: WithPayloadInterface,
+    /// Selects the vector in the answer; none by default.
+    pub with_vector: WithVector,
 }
 
 impl Nearest {
@@ -115,5 +166,18 @@ pub fn at_least_one(field: &str, value: Option<usize>) -> Result<(), Error> {
     }
 }
 
+/// Returns the default of `with_payload`.
+pub fn nothing() -> WithPayloadInterface {
+    WithPayloadInterface::Bool(false)
+}
+
 /// The found points, nearest first.
 pub type Found = Vec<ScoredPoint>;
+
+/// Returns the vector, if it is the only one of its point. Collections here have no other kind.
+pub fn unnamed(vector: VectorStructInternal) -> Option<Vec<f32>> {
+    match vector {
+        VectorStructInternal::Single(vector) => Some(vector),
+        _ => None,
+    }
+}

@@ -1,6 +1,6 @@
 //! The HTTP and the gRPC server over one store.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use axum::Router;

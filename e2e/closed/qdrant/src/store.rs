@@ -88,6 +88,11 @@ impl Store {
         found.ok_or_else(|| Error::NoCollection(name.to_owned()))
     }
 
+    /// Returns the names of all collections in alphabetical order.
+    pub fn names(&self) -> Vec<String> {
+        self.collections.read().keys().cloned().collect()
+    }
+
     /// Closes all files; later requests find no collection.
     pub fn close(&self) {
         for collection in std::mem::take(&mut *self.collections.write()).into_values() {

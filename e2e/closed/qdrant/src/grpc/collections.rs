@@ -1,9 +1,9 @@
 //! The gRPC service of collections.
 
-use std::{num::NonZeroU64, sync::Arc};
+use std::{collections::HashMap, future::Future, num::NonZeroU64, sync::Arc};
 
 use qdrant_client::qdrant as wire;
-use qdrant_edge::{Distance, PayloadIndexInfo};
+use qdrant_edge::{Distance, PayloadIndexInfo, PayloadSchemaType};
 use tonic::{Request, Status};
 
 use super::{Answer, answer, refuse, unknown, unknown_methods};
@@ -34,6 +34,24 @@ impl wire::collections_server::Collections for Collections {
         .await
     }
 
+    async fn list(
+        &self,
+        _: Request<wire::ListCollectionsRequest>,
+    ) -> Answer<wire::ListCollectionsResponse> {
+        let store = Arc::clone(&self.0);
+        answer(
+            move || Ok(store.names()),
+            |names, time| wire::ListCollectionsResponse {
+                collections: names
+                    .into_iter()
+                    .map(|name| wire::CollectionDescription { name })
+                    .collect(),
+                time,
+            },
+        )
+        .await
+    }
+
     async fn create(
         &self,
         request: Request<wire::CreateCollection>,
@@ -47,10 +65,36 @@ impl wire::collections_server::Collections for Collections {
         .await
     }
 
+    async fn delete(
+        &self,
+        request: Request<wire::DeleteCollection>,
+    ) -> Answer<wire::CollectionOperationResponse> {
+        let store = Arc::clone(&self.0);
+        let name = request.into_inner().collection_name;
+        answer(
+            move || store.delete(&name),
+            |result, time| wire::CollectionOperationResponse { result, time },
+        )
+        .await
+    }
+
+    async fn collection_exists(
+        &self,
+        request: Request<wire::CollectionExistsRequest>,
+    ) -> Answer<wire::CollectionExistsResponse> {
+        let store = Arc::clone(&self.0);
+        let name = request.into_inner().collection_name;
+        answer(
+            move || Ok(store.collection(&name).is_ok()),
+            |exists, time| wire::CollectionExistsResponse {
+                result: Some(wire::CollectionExists { exists }),
+                time,
+            },
+        )
+        .await
+    }
+
     unknown_methods! {
-        list(wire::ListCollectionsRequest) -> wire::ListCollectionsResponse;
-        delete(wire::DeleteCollection) -> wire::CollectionOperationResponse;
-        collection_exists(wire::CollectionExistsRequest) -> wire::CollectionExistsResponse;
         update(wire::UpdateCollection) -> wire::CollectionOperationResponse;
         update_aliases(wire::ChangeAliases) -> wire::CollectionOperationResponse;
         list_collection_aliases(wire::ListCollectionAliasesRequest) -> wire::ListAliasesResponse;
@@ -154,15 +198,24 @@ fn described(info: &CollectionInfo) -> wire::CollectionInfo {
             .indexes
             .iter()
             .map(|(field, index)| (field.to_string(), index_info(index)))
-            .collect(),
+            .collect::<HashMap<_, _>>(),
         ..Default::default()
     }
 }
 
 fn index_info(index: &PayloadIndexInfo) -> wire::PayloadSchemaInfo {
+    let kind = match index.data_type {
+        PayloadSchemaType::Keyword => wire::PayloadSchemaType::Keyword,
+        PayloadSchemaType::Integer => wire::PayloadSchemaType::Integer,
+        PayloadSchemaType::Float => wire::PayloadSchemaType::Float,
+        PayloadSchemaType::Geo => wire::PayloadSchemaType::Geo,
+        PayloadSchemaType::Text => wire::PayloadSchemaType::Text,
+        PayloadSchemaType::Bool => wire::PayloadSchemaType::Bool,
+        PayloadSchemaType::Datetime => wire::PayloadSchemaType::Datetime,
+        PayloadSchemaType::Uuid => wire::PayloadSchemaType::Uuid,
+    };
     wire::PayloadSchemaInfo {
-        // No other index can be created.
-        data_type: wire::PayloadSchemaType::Keyword.into(),
+        data_type: kind.into(),
         params: None,
         points: Some(index.points as u64),
     }

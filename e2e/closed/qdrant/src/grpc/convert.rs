@@ -1,16 +1,20 @@
-//! Conversions of ids, points and payloads between messages and the engine's types.
+//! Conversions of ids, vectors and payloads between messages and the engine's types.
 
 use std::collections::HashMap;
 
 use qdrant_client::qdrant::{
-    self as wire, point_id::PointIdOptions, vector::Vector, vectors::VectorsOptions,
-    with_payload_selector::SelectorOptions,
+    self as wire, point_id::PointIdOptions, vectors::VectorsOptions, with_payload_selector,
+    with_vectors_selector,
 };
-use qdrant_edge::{Payload, PointId, Record, ScoredPoint};
+use qdrant_edge::{
+    Payload, PointId, Record, ScoredPoint, SearchParams, VectorStructInternal,
+    WithPayloadInterface, WithVector,
+};
+use serde_json::json;
 use tonic::Status;
 
-use super::unknown;
-use crate::model::Point;
+use super::{refuse, unknown};
+use crate::model::{Point, nothing, unnamed};
 
 /// Converts the id of a message.
 ///
@@ -46,10 +50,8 @@ pub fn id_message(id: PointId) -> wire::PointId {
 /// `INVALID_ARGUMENT` for a missing or invalid id, `UNIMPLEMENTED` for anything but one plain vector.
 pub fn point(point: wire::PointStruct) -> Result<Point, Status> {
     let payload: serde_json::Map<_, _> = qdrant_client::Payload::from(point.payload).into();
-    let Some(VectorsOptions::Vector(wire::Vector {
-        vector: Some(Vector::Dense(dense)),
-        ..
-    })) = point.vectors.and_then(|vectors| vectors.vectors_options)
+    let Some(VectorsOptions::Vector(given)) =
+        point.vectors.and_then(|vectors| vectors.vectors_options)
     else {
         return Err(unknown("points without exactly one unnamed vector"));
     };
@@ -57,8 +59,32 @@ pub fn point(point: wire::PointStruct) -> Result<Point, Status> {
         id: id(point
             .id
             .ok_or_else(|| Status::invalid_argument("Empty ID is not allowed"))?)?,
-        vector: dense.data,
+        vector: vector(given)?,
         payload: Some(Payload(payload)),
+    })
+}
+
+// Clients before 1.16 send the numbers in fields that are deprecated now.
+#[expect(deprecated, reason = "older clients use these fields")]
+fn vector(vector: wire::Vector) -> Result<Vec<f32>, Status> {
+    match vector.vector {
+        Some(wire::vector::Vector::Dense(dense)) => Ok(dense.data),
+        None if vector.indices.is_none() && vector.vectors_count.is_none() => Ok(vector.data),
+        _ => Err(unknown("this kind of vector")),
+    }
+}
+
+fn vectors_message(vector: Option<VectorStructInternal>) -> Option<wire::VectorsOutput> {
+    let data = unnamed(vector?)?;
+    Some(wire::VectorsOutput {
+        vectors_options: Some(wire::vectors_output::VectorsOptions::Vector(
+            wire::VectorOutput {
+                vector: Some(wire::vector_output::Vector::Dense(wire::DenseVector {
+                    data,
+                })),
+                ..Default::default()
+            },
+        )),
     })
 }
 
@@ -70,11 +96,12 @@ fn payload_message(payload: Option<Payload>) -> HashMap<String, wire::Value> {
         .collect()
 }
 
-/// Returns a point of a page as a message.
+/// Returns a fetched point as a message.
 pub fn record_message(record: Record) -> wire::RetrievedPoint {
     wire::RetrievedPoint {
         id: Some(id_message(record.id)),
         payload: payload_message(record.payload),
+        vectors: vectors_message(record.vector),
         ..Default::default()
     }
 }
@@ -86,18 +113,64 @@ pub fn scored_message(point: ScoredPoint) -> wire::ScoredPoint {
         payload: payload_message(point.payload),
         score: point.score,
         version: point.version,
+        vectors: vectors_message(point.vector),
         ..Default::default()
     }
 }
 
-/// Converts the payload selector of a message; `None` means the default of the request.
+/// Converts the payload selector of a message.
 ///
 /// # Errors
-/// `UNIMPLEMENTED` for a part of a payload.
-pub fn with_payload(selector: Option<wire::WithPayloadSelector>) -> Result<Option<bool>, Status> {
+/// `INVALID_ARGUMENT` for a field that is not a valid path.
+pub fn with_payload(
+    selector: Option<wire::WithPayloadSelector>,
+) -> Result<WithPayloadInterface, Status> {
+    let selector = match selector.and_then(|selector| selector.selector_options) {
+        None => return Ok(nothing()),
+        Some(with_payload_selector::SelectorOptions::Enable(all)) => json!(all),
+        Some(with_payload_selector::SelectorOptions::Include(fields)) => {
+            json!({"include": fields.fields})
+        }
+        Some(with_payload_selector::SelectorOptions::Exclude(fields)) => {
+            json!({"exclude": fields.fields})
+        }
+    };
+    serde_json::from_value(selector).map_err(|error| Status::invalid_argument(error.to_string()))
+}
+
+/// Converts the vector selector of a message.
+///
+/// # Errors
+/// `UNIMPLEMENTED` for named vectors.
+pub fn with_vector(selector: Option<wire::WithVectorsSelector>) -> Result<WithVector, Status> {
     match selector.and_then(|selector| selector.selector_options) {
-        None => Ok(None),
-        Some(SelectorOptions::Enable(all)) => Ok(Some(all)),
-        Some(_) => Err(unknown("parts of a payload")),
+        None => Ok(WithVector::default()),
+        Some(with_vectors_selector::SelectorOptions::Enable(all)) => Ok(WithVector::Bool(all)),
+        Some(with_vectors_selector::SelectorOptions::Include(_)) => Err(unknown("named vectors")),
     }
+}
+
+/// Converts the search parameters of a message.
+///
+/// # Errors
+/// `UNIMPLEMENTED` for anything but `exact` and `hnsw_ef`.
+pub fn search_params(params: Option<wire::SearchParams>) -> Result<Option<SearchParams>, Status> {
+    let Some(params) = params else {
+        return Ok(None);
+    };
+    let known = SearchParams {
+        exact: params.exact.unwrap_or_default(),
+        hnsw_ef: params.hnsw_ef.map(|ef| ef as usize),
+        ..Default::default()
+    };
+    let rest = wire::SearchParams {
+        exact: None,
+        hnsw_ef: None,
+        ..params
+    };
+    refuse(
+        "parameters of a search besides exact and hnsw_ef",
+        rest != wire::SearchParams::default(),
+    )?;
+    Ok(Some(known))
 }

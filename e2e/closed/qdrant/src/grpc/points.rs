@@ -1,6 +1,6 @@
 //! The gRPC service of points.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use qdrant_client::qdrant as wire;
 use tonic::Request;
@@ -71,8 +71,8 @@ impl wire::points_server::Points for Points {
         &self,
         request: Request<wire::DeletePoints>,
     ) -> Answer<wire::PointsOperationResponse> {
-        let (name, wait, points) = requests::delete(request.into_inner())?;
-        self.update(name, wait, |collection| collection.delete(points))
+        let (name, wait, selection) = requests::delete(request.into_inner())?;
+        self.update(name, wait, |collection| collection.delete(selection))
             .await
     }
 
@@ -80,9 +80,42 @@ impl wire::points_server::Points for Points {
         &self,
         request: Request<wire::CreateFieldIndexCollection>,
     ) -> Answer<wire::PointsOperationResponse> {
-        let (name, wait, field) = requests::create_index(request.into_inner())?;
-        self.update(name, wait, |collection| collection.create_index(field))
+        let (name, wait, index) = requests::create_index(request.into_inner())?;
+        self.update(name, wait, |collection| collection.create_index(index))
             .await
+    }
+
+    async fn delete_field_index(
+        &self,
+        request: Request<wire::DeleteFieldIndexCollection>,
+    ) -> Answer<wire::PointsOperationResponse> {
+        let (name, wait, field) = requests::delete_index(request.into_inner())?;
+        self.update(name, wait, |collection| collection.delete_index(field))
+            .await
+    }
+
+    async fn get(&self, request: Request<wire::GetPoints>) -> Answer<wire::GetResponse> {
+        let (name, fetch) = requests::fetch(request.into_inner())?;
+        let fetch = |collection: &Collection| collection.fetch(fetch);
+        self.read(name, fetch, |records, time| wire::GetResponse {
+            result: records.into_iter().map(record_message).collect(),
+            time,
+            usage: None,
+        })
+        .await
+    }
+
+    async fn count(&self, request: Request<wire::CountPoints>) -> Answer<wire::CountResponse> {
+        let (name, count) = requests::count(request.into_inner())?;
+        let count = |collection: &Collection| collection.count(count);
+        self.read(name, count, |count, time| wire::CountResponse {
+            result: Some(wire::CountResult {
+                count: count as u64,
+            }),
+            time,
+            usage: None,
+        })
+        .await
     }
 
     async fn scroll(&self, request: Request<wire::ScrollPoints>) -> Answer<wire::ScrollResponse> {
@@ -108,11 +141,18 @@ impl wire::points_server::Points for Points {
         .await
     }
 
+    async fn search(&self, request: Request<wire::SearchPoints>) -> Answer<wire::SearchResponse> {
+        let (name, nearest) = requests::search(request.into_inner())?;
+        let nearest = |collection: &Collection| collection.nearest(nearest);
+        self.read(name, nearest, |found, time| wire::SearchResponse {
+            result: found.into_iter().map(scored_message).collect(),
+            time,
+            usage: None,
+        })
+        .await
+    }
+
     unknown_methods! {
-        get(wire::GetPoints) -> wire::GetResponse;
-        count(wire::CountPoints) -> wire::CountResponse;
-        search(wire::SearchPoints) -> wire::SearchResponse;
-        delete_field_index(wire::DeleteFieldIndexCollection) -> wire::PointsOperationResponse;
         update_vectors(wire::UpdatePointVectors) -> wire::PointsOperationResponse;
         delete_vectors(wire::DeletePointVectors) -> wire::PointsOperationResponse;
         set_payload(wire::SetPayloadPoints) -> wire::PointsOperationResponse;

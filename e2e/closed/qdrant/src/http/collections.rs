@@ -1,22 +1,44 @@
-//! Collections.
+//! Collections and their indexes.
 
 use std::sync::Arc;
 
 use axum::{
-    extract::{Path, State},
+    extract::{Path, Query, State},
     response::Response,
 };
 use serde_json::{Value, json};
 
-use super::{answer, body::Body};
+use super::{
+    answer,
+    body::{Body, Update},
+};
 use crate::{
-    model::{CollectionInfo, CreateCollection},
+    error::Error,
+    model::{CollectionInfo, CreateCollection, CreateIndex},
     store::Store,
 };
+
+/// `GET /collections`
+pub async fn list(State(store): State<Arc<Store>>) -> Response {
+    answer(move || {
+        let collections: Vec<_> = store
+            .names()
+            .into_iter()
+            .map(|name| json!({"name": name}))
+            .collect();
+        Ok(json!({"collections": collections}))
+    })
+    .await
+}
 
 /// `GET /collections/{name}`
 pub async fn info(State(store): State<Arc<Store>>, Path(name): Path<String>) -> Response {
     answer(move || Ok(described(&store.collection(&name)?.info()?))).await
+}
+
+/// `GET /collections/{name}/exists`
+pub async fn exists(State(store): State<Arc<Store>>, Path(name): Path<String>) -> Response {
+    answer(move || Ok(json!({"exists": store.collection(&name).is_ok()}))).await
 }
 
 /// `PUT /collections/{name}`
@@ -31,6 +53,40 @@ pub async fn create(
 /// `DELETE /collections/{name}`
 pub async fn delete(State(store): State<Arc<Store>>, Path(name): Path<String>) -> Response {
     answer(move || store.delete(&name)).await
+}
+
+/// `PUT /collections/{name}/index`
+pub async fn create_index(
+    State(store): State<Arc<Store>>,
+    Path(name): Path<String>,
+    Query(update): Query<Update>,
+    Body(request): Body<CreateIndex>,
+) -> Response {
+    answer(move || {
+        store
+            .collection(&name)?
+            .create_index(request)
+            .map(|number| update.answer(number))
+    })
+    .await
+}
+
+/// `DELETE /collections/{name}/index/{field}`
+pub async fn delete_index(
+    State(store): State<Arc<Store>>,
+    Path((name, field)): Path<(String, String)>,
+    Query(update): Query<Update>,
+) -> Response {
+    answer(move || {
+        let field = field
+            .parse()
+            .map_err(|()| Error::BadInput(format!("{field:?} is no path of a field")))?;
+        store
+            .collection(&name)?
+            .delete_index(field)
+            .map(|number| update.answer(number))
+    })
+    .await
 }
 
 fn described(info: &CollectionInfo) -> Value {

@@ -75,12 +75,19 @@ async fn everything_else_needs_the_key() {
 }
 
 #[tokio::test]
-async fn a_collection_is_made_described_and_deleted() {
+async fn a_collection_is_made_listed_described_and_deleted() {
     let http = with_points().await;
-    let collection = http.store.collection("docs").unwrap();
-    collection
-        .create_index("category".parse().unwrap())
-        .unwrap();
+    assert_eq!(
+        http.get("/collections").await.1["result"],
+        json!({"collections": [{"name": "docs"}]})
+    );
+    assert_eq!(
+        http.get("/collections/docs/exists").await.1["result"],
+        json!({"exists": true})
+    );
+    let index = json!({"field_name": "category", "field_schema": "keyword"});
+    http.result(Method::PUT, "/collections/docs/index?wait=true", index)
+        .await;
     let info = http.get("/collections/docs").await.1["result"].take();
     assert_eq!(info["status"], "green");
     assert_eq!(info["points_count"], 2);
@@ -95,13 +102,15 @@ async fn a_collection_is_made_described_and_deleted() {
 
     assert_eq!(http.delete("/collections/docs").await.1["result"], true);
     assert_eq!(http.delete("/collections/docs").await.1["result"], false);
-    assert_eq!(http.get("/collections/docs").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(
+        http.get("/collections/docs/exists").await.1["result"],
+        json!({"exists": false})
+    );
 }
 
 #[tokio::test]
 async fn an_answer_has_the_envelope() {
-    let http = Http::with_docs("Dot").await;
-    let (status, body) = http.get("/collections/docs").await;
+    let (status, body) = Http::with_docs("Dot").await.get("/collections").await;
     assert_eq!((status, &body["status"]), (StatusCode::OK, &json!("ok")));
     assert!(body["time"].as_f64().unwrap() >= 0.0, "{body}");
 }
@@ -147,7 +156,10 @@ async fn a_collection_that_cannot_be_is_refused() {
             .0,
         422
     );
-    assert_eq!(http.get("/collections/docs").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(
+        http.get("/collections").await.1["result"],
+        json!({"collections": []})
+    );
 }
 
 #[tokio::test]
@@ -166,6 +178,12 @@ async fn a_collection_that_is_not_there_is_not_found() {
             json!({"vector": [1, 0, 0, 0], "limit": 1}),
         ),
         (Method::POST, "points/count", json!({})),
+        (Method::POST, "points/delete", json!({"points": [1]})),
+        (
+            Method::PUT,
+            "index",
+            json!({"field_name": "category", "field_schema": "keyword"}),
+        ),
     ] {
         assert_eq!(
             http.refusal(method, &format!("/collections/docs/{path}"), body)
@@ -217,12 +235,7 @@ async fn a_body_that_does_not_fit_is_refused() {
     let query = "/collections/docs/points/query";
     for body in [
         json!({"query": "x"}),
-        json!({"limit": 1}),
-        json!({"query": [1, 0, 0, 0], "prefetch": {}}),
-        json!({"query": [1, 0, 0, 0], "offset": 1}),
-        json!({"query": [1, 0, 0, 0], "score_threshold": 0.5}),
-        json!({"query": [1, 0, 0, 0], "with_payload": ["title"]}),
-        json!({"query": [1, 0, 0, 0], "with_vector": true}),
+        json!({"prefetch": {}}),
         json!({"query": [1, 0, 0, 0], "filter": {"must": 1}}),
     ] {
         let (status, words) = http.refusal(Method::POST, query, body.clone()).await;
@@ -265,7 +278,7 @@ async fn a_search_in_the_form_of_the_specification_is_answered() {
 #[tokio::test]
 async fn payloads_come_only_when_asked_for() {
     let http = with_points().await;
-    let query = json!({"query": [0, 2, 0, 0], "limit": 1});
+    let query = json!({"query": {"nearest": [0, 2, 0, 0]}, "limit": 1});
     let result = http
         .result(Method::POST, "/collections/docs/points/query", query)
         .await;
@@ -273,14 +286,13 @@ async fn payloads_come_only_when_asked_for() {
         result,
         json!({"points": [{"id": 2, "version": 0, "score": 1.0}]})
     );
-    let query = json!({"query": [0, 2, 0, 0], "limit": 1, "with_payload": true});
+    let query =
+        json!({"query": [0, 2, 0, 0], "limit": 1, "with_payload": ["title"], "with_vector": true});
     let result = http
         .result(Method::POST, "/collections/docs/points/query", query)
         .await;
-    assert_eq!(
-        result["points"][0]["payload"],
-        json!({"title": "two", "category": "y"})
-    );
+    assert_eq!(result["points"][0]["payload"], json!({"title": "two"}));
+    assert_eq!(result["points"][0]["vector"], json!([0.0, 1.0, 0.0, 0.0]));
 }
 
 #[tokio::test]
@@ -299,16 +311,10 @@ async fn a_point_takes_the_place_of_the_one_before() {
         .result(Method::PUT, "/collections/docs/points", point)
         .await;
     assert_eq!(updated["status"], "acknowledged");
-    let query = json!({"query": [0, 0, 3, 4], "limit": 1, "with_payload": true});
-    let found = http
-        .result(Method::POST, "/collections/docs/points/query", query)
-        .await["points"][0]
-        .take();
     assert_eq!(
-        (&found["id"], &found["payload"]),
-        (&json!(2), &json!({"title": "new"}))
+        http.get("/collections/docs/points/2").await.1["result"],
+        json!({"id": 2, "payload": {"title": "new"}, "vector": [0.0, 0.0, 0.6, 0.8]})
     );
-    assert!(found["score"].as_f64().unwrap() > 0.99, "{found}");
     assert_eq!(
         http.result(Method::POST, "/collections/docs/points/count", json!({}))
             .await["count"],
@@ -317,8 +323,23 @@ async fn a_point_takes_the_place_of_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_filter_decides_which_points_are_counted() {
+async fn points_are_fetched_counted_and_scrolled_through() {
     let http = with_points().await;
+    let fetch = json!({"ids": [2, 7, 1], "with_payload": true});
+    let records = http
+        .result(Method::POST, "/collections/docs/points", fetch)
+        .await;
+    assert_eq!(
+        records[0],
+        json!({"id": 2, "payload": {"title": "two", "category": "y"}})
+    );
+    assert_eq!(records.as_array().unwrap().len(), 2);
+    let (status, body) = http.get("/collections/docs/points/7").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        body["status"]["error"],
+        "Not found: Point with id 7 does not exists!"
+    );
     let count =
         json!({"filter": {"must": [{"key": "category", "match": {"value": "x"}}]}, "exact": true});
     assert_eq!(
@@ -326,26 +347,85 @@ async fn a_filter_decides_which_points_are_counted() {
             .await,
         json!({"count": 1})
     );
+    let scroll = json!({"limit": 1, "with_payload": false});
+    let page = http
+        .result(Method::POST, "/collections/docs/points/scroll", scroll)
+        .await;
+    assert_eq!(page, json!({"points": [{"id": 1}], "next_page_offset": 2}));
+    let scroll = json!({"limit": 1, "with_payload": false, "offset": 2});
+    let page = http
+        .result(Method::POST, "/collections/docs/points/scroll", scroll)
+        .await;
+    assert_eq!(
+        page,
+        json!({"points": [{"id": 2}], "next_page_offset": null})
+    );
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_sends_is_not_found() {
+async fn points_are_deleted_by_id_and_by_filter() {
     let http = with_points().await;
-    for (method, path) in [
-        (Method::GET, ""),
-        (Method::GET, "/docs/exists"),
-        (Method::PUT, "/docs/index"),
-        (Method::DELETE, "/docs/index/category"),
-        (Method::POST, "/docs/points"),
-        (Method::GET, "/docs/points/1"),
-        (Method::POST, "/docs/points/delete"),
-        (Method::POST, "/docs/points/scroll"),
-    ] {
-        let path = format!("/collections{path}");
-        assert_eq!(
-            http.refusal(method.clone(), &path, json!({})).await,
-            (404, String::new()),
-            "{method} {path}"
-        );
-    }
+    let filter = json!({"filter": {"must": {"key": "category", "match": {"value": "y"}}}});
+    http.result(
+        Method::POST,
+        "/collections/docs/points/delete?wait=true",
+        filter,
+    )
+    .await;
+    let scroll = http
+        .result(
+            Method::POST,
+            "/collections/docs/points/scroll",
+            json!({"with_payload": false}),
+        )
+        .await;
+    assert_eq!(scroll["points"], json!([{"id": 1}]));
+    http.result(
+        Method::POST,
+        "/collections/docs/points/delete",
+        json!({"points": [1, 7]}),
+    )
+    .await;
+    assert_eq!(
+        http.result(Method::POST, "/collections/docs/points/count", json!({}))
+            .await["count"],
+        0
+    );
+}
+
+#[tokio::test]
+async fn an_index_on_a_field_changes_no_answer() {
+    let http = with_points().await;
+    let query = json!({"query": [1, 1, 0, 0], "filter": {"must": [{"key": "category", "match": {"any": ["x", "z"]}}]}});
+    let before = http
+        .result(
+            Method::POST,
+            "/collections/docs/points/query",
+            query.clone(),
+        )
+        .await;
+    let index = json!({"field_name": "category", "field_schema": "keyword"});
+    http.result(Method::PUT, "/collections/docs/index?wait=true", index)
+        .await;
+    assert_eq!(
+        http.result(
+            Method::POST,
+            "/collections/docs/points/query",
+            query.clone()
+        )
+        .await,
+        before
+    );
+    assert_eq!(
+        http.delete("/collections/docs/index/category?wait=true")
+            .await
+            .0,
+        StatusCode::OK
+    );
+    assert_eq!(
+        http.result(Method::POST, "/collections/docs/points/query", query)
+            .await,
+        before
+    );
+    assert_eq!(before["points"][0]["id"], 1);
 }

@@ -74,14 +74,30 @@ async fn a_filter_decides_who_may_be_found_at_all() {
     let filter =
         json!({"limit": 1, "filter": {"must": [{"key": "category", "match": {"value": "y"}}]}});
     assert_close(&found("Euclid", filter).await, &[(2, 17f64.sqrt())]);
+    let filter = json!({"filter": {"must_not": [{"has_id": [1]}]}});
+    assert_close(&found("Cosine", filter).await, &[(2, 0.6), (3, 0.0)]);
 }
 
 #[tokio::test]
-async fn a_limit_cuts_off_what_is_further_away() {
+async fn a_threshold_keeps_out_what_is_further_away() {
     assert_close(
-        &found("Cosine", json!({"limit": 2})).await,
+        &found("Cosine", json!({"score_threshold": 0.5})).await,
         &[(1, 1.0), (2, 0.6)],
     );
+    assert_close(
+        &found("Euclid", json!({"score_threshold": 3.0})).await,
+        &[(1, 1.0), (3, 8f64.sqrt())],
+    );
+}
+
+#[tokio::test]
+async fn limit_and_offset_cut_a_piece_out() {
+    assert_close(
+        &found("Cosine", json!({"limit": 1, "offset": 1})).await,
+        &[(2, 0.6)],
+    );
+    assert_close(&found("Cosine", json!({"offset": 2})).await, &[(3, 0.0)]);
+    assert_close(&found("Cosine", json!({"offset": 9})).await, &[]);
 }
 
 /// Returns one of three hundred vectors without any order.

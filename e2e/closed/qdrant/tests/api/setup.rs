@@ -19,7 +19,6 @@ pub const KEY: &str = "secret";
 
 /// The HTTP API over a store in a folder of its own.
 pub struct Http {
-    pub store: Arc<Store>,
     router: Router,
     _directory: TempDir,
 }
@@ -29,8 +28,7 @@ impl Http {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(directory.path()).unwrap());
         Self {
-            router: http::router(Arc::clone(&store), ApiKey::new(Some(KEY.to_owned()))),
-            store,
+            router: http::router(store, ApiKey::new(Some(KEY.to_owned()))),
             _directory: directory,
         }
     }
@@ -140,7 +138,7 @@ impl Running {
     pub fn client(&self, key: Option<&str>) -> Qdrant {
         Qdrant::from_url(&self.grpc_url)
             .api_key(key)
-            // The check asks for the version, which the server does not tell over gRPC.
+            // The check blocks the thread that the server of the test runs on.
             .skip_compatibility_check()
             .timeout(Duration::from_secs(30))
             .build()
