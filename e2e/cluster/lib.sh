@@ -52,9 +52,12 @@ claim_target() {
 # Prints the names of the cluster's nodes, which are those of their containers.
 nodes() { kind get nodes --name "$CLUSTER_NAME" 2>/dev/null; }
 
+# The credentials of the cluster alone, as `make up` leaves them.
+cluster_kubeconfig=$cache/clusters/$CLUSTER_NAME/kubeconfig
+
 # Leads kubectl to the cluster of an earlier `make up`, whatever context and namespace the user chooses.
 use_context() {
-  export KUBECONFIG=$cache/clusters/$CLUSTER_NAME/kubeconfig
+  export KUBECONFIG=$cluster_kubeconfig
   [[ -s $KUBECONFIG ]] || die "there is no cluster $CLUSTER_NAME" "run 'make up'"
 }
 

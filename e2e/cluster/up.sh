@@ -26,10 +26,9 @@ offer_kubectl() {
 
 # Leads kubectl and helm to the cluster in all later steps, because the user may choose another context meanwhile.
 use_cluster() {
-  local folder=$cache/clusters/$CLUSTER_NAME
-  mkdir -p "$folder"
-  (umask 077 && kind get kubeconfig --name "$CLUSTER_NAME" >"$folder/kubeconfig")
-  export KUBECONFIG=$folder/kubeconfig
+  mkdir -p "${cluster_kubeconfig%/*}"
+  (umask 077 && kind get kubeconfig --name "$CLUSTER_NAME" >"$cluster_kubeconfig")
+  export KUBECONFIG=$cluster_kubeconfig
 }
 
 cluster() {

@@ -32,7 +32,7 @@ fn spec() -> Value {
     })
 }
 
-/// What the redirects from the cache led to.
+/// The results of the redirects from the cache.
 #[derive(Default)]
 struct Redirects {
     answered: usize,

@@ -121,7 +121,7 @@ impl HttpMetrics {
 #[derive(Debug)]
 pub struct Metrics {
     http: HttpMetrics,
-    /// What a scrape encodes.
+    /// The metrics of a scrape.
     pub registry: Registry,
     /// The number of open connections on the public port.
     pub open_connections: Gauge,

@@ -25,7 +25,7 @@ const BUCKETS: [f64; 17] = [
 pub struct Metrics {
     processed: Family<[(&'static str, &'static str); 1], Counter>,
     duration: HistogramWithExemplars<TraceContext>,
-    /// What a scrape encodes.
+    /// The metrics of a scrape.
     pub registry: Registry,
     /// 1 while the database is up.
     pub database_up: Gauge,

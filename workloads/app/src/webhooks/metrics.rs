@@ -26,7 +26,7 @@ pub struct Metrics {
     waiting: Family<ByOutcome, gauge::Gauge>,
     dropped: Family<ByReceiver, Counter>,
     secrets: Family<ByReceiver, gauge::Gauge<u32, AtomicU32>>,
-    /// What a scrape encodes.
+    /// The metrics of a scrape.
     pub registry: Registry,
     /// 1 while the database answers.
     pub database_up: Gauge,

@@ -15,7 +15,7 @@ use crate::model::{
 /// The object with the data of a store.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Home {
-    /// The servers; for those that nobody in the cluster is known to run, the Secret with their address.
+    /// The servers; for an external store, the Secret with their address.
     pub(super) holder: ChildName,
     /// Key of the address in that Secret.
     key: Option<String>,
